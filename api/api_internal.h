@@ -24,15 +24,15 @@ typedef struct {
     size_t style;
     const char *text; /* in the unit's arena; null: the style does not fit, or does not lower */
     size_t size;
-    bool large;      /* it has more code than the limit */
-    int64_t ops;     /* that were lowered to */
-    double seconds;  /* of all cases together by the cost model; negative: not known */
-    double floor_s;  /* of their bytes */
+    bool large;     /* it has more code than the limit */
+    int64_t ops;    /* that were lowered to */
+    double seconds; /* of all cases together by the cost model; negative: not known */
+    double floor_s; /* of their bytes */
 } DesignTrial;
 
 /* Which style was taken, and which would have been next. */
 typedef struct {
-    const char *style, *next; /* null: none, or not known */
+    const char *style, *next;     /* null: none, or not known */
     double seconds, next_seconds; /* as a trial's */
 } DesignChoice;
 
@@ -46,7 +46,7 @@ struct sketchc_unit {
     File *file;
     const char *designed; /* stands for the text where it has no sketch; null: not made */
     size_t designed_size;
-    int64_t most_ops; /* PassContext has it; 0: no limit of its own */
+    int64_t most_ops;      /* PassContext has it; 0: no limit of its own */
     DesignReason *reasons; /* why there is none; of the last call */
     DesignChoice choice;   /* of `designed` */
     Str dump, times;
@@ -121,7 +121,7 @@ typedef struct {
     const IrFunc *kernel;
     CostLaunch launch;
     CostEstimate estimate;
-    double floor_s; /* of its own bytes */
+    double floor_s;        /* of its own bytes */
     int64_t rows_together; /* in which tiles are taken by the compiler's choice; 0: row after row, or as the sketch says */
 } PredictedLaunch;
 typedef struct {

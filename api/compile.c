@@ -15,13 +15,12 @@
 
 bool api_check(sketchc_unit *unit, const sketchc_options *options) {
     bool own = !unit->designed;
-    uint32_t id = own ? source_add(unit->sources, unit->path, unit->text, unit->size)
-                      : source_add(unit->sources, arena_printf(unit->arena, "%s (designed)", unit->path),
-                                   unit->designed, unit->designed_size);
+    uint32_t id =
+        own ? source_add(unit->sources, unit->path, unit->text, unit->size)
+            : source_add(unit->sources, arena_printf(unit->arena, "%s (designed)", unit->path), unit->designed, unit->designed_size);
     unit->file = frontend_parse(unit->arena, unit->sources, id, &unit->diags);
     FrontendDefine *defines = ARENA_ARRAY(unit->arena, FrontendDefine, options->define_count + 1);
-    for (size_t i = 0; i < options->define_count; i++)
-        defines[i] = (FrontendDefine){options->defines[i].name, options->defines[i].value};
+    for (size_t i = 0; i < options->define_count; i++) defines[i] = (FrontendDefine){options->defines[i].name, options->defines[i].value};
     FrontendOptions front = {.defines = defines,
                              .define_count = options->define_count,
                              .sketch = options->sketch,
@@ -64,11 +63,7 @@ static const struct {
     const char *form;
     bool by[COUNT_OF(targets)]; /* nvptx, cuda, openmp */
 } makers[] = {
-    {"ptx", {true}},
-    {"llvm", {true}},
-    {"cubin", {true, true}},
-    {"cuda", {false, true}},
-    {"c", {false, false, true}},
+    {"ptx", {true}}, {"llvm", {true}}, {"cubin", {true, true}}, {"cuda", {false, true}}, {"c", {false, false, true}},
 };
 
 static const bool *makers_of(const char *form) {
@@ -89,12 +84,8 @@ static bool choose_emitter(sketchc_unit *unit, const char *name, const char *for
     if (!name && t == COUNT_OF(targets))
         c->emitter = EMIT_NVPTX; /* which will say that it is missing */
     else if (t == COUNT_OF(targets))
-        return usage(
-            unit, arena_printf(unit->arena,
-                               "there is no target \"%s\"; the targets are nvptx, cuda and openmp",
-                               name));
-    return !by || by[c->emitter] ||
-           usage(unit, arena_printf(unit->arena, "--emit=%s does not go with -t %s", form, name));
+        return usage(unit, arena_printf(unit->arena, "there is no target \"%s\"; the targets are nvptx, cuda and openmp", name));
+    return !by || by[c->emitter] || usage(unit, arena_printf(unit->arena, "--emit=%s does not go with -t %s", form, name));
 }
 
 bool api_target(sketchc_unit *unit, const sketchc_options *options, const char *form, Compile *c) {
@@ -102,9 +93,8 @@ bool api_target(sketchc_unit *unit, const sketchc_options *options, const char *
     if (!choose_emitter(unit, options->target, form, c)) return false;
     const char *name = targets[c->emitter].name, *text = options->target_file;
     const char *arch = options->arch ? options->arch : targets[c->emitter].arch;
-    c->target = text
-                    ? target_parse(unit->arena, &unit->diags, "the target file", text, strlen(text))
-                    : target_find(unit->arena, &unit->diags, arch);
+    c->target = text ? target_parse(unit->arena, &unit->diags, "the target file", text, strlen(text))
+                     : target_find(unit->arena, &unit->diags, arch);
     if (!c->target) return false;
     bool cpu = c->target->kind == TARGET_CPU;
     if (unit->file) unit->file->warp_size = cpu ? 1 : c->target->warp_size;
@@ -117,8 +107,7 @@ bool api_target(sketchc_unit *unit, const sketchc_options *options, const char *
 static bool names_passes(sketchc_unit *unit, const char *given, const char *word) {
     const PassId *passes;
     size_t count;
-    return !given || strcmp(given, word) == 0 ||
-           pipeline_parse(unit->arena, &unit->diags, given, &passes, &count);
+    return !given || strcmp(given, word) == 0 || pipeline_parse(unit->arena, &unit->diags, given, &passes, &count);
 }
 
 enum { CPU_VECTOR_REGISTERS = 16 };
@@ -151,12 +140,8 @@ bool api_lower(sketchc_unit *unit, const Compile *c, IrModule *module) {
                            .context = c->given.context};
     size_t count;
     const PassId *passes = pipeline_for(c->target->kind, &count);
-    if (c->given.passes &&
-        !pipeline_parse(unit->arena, &unit->diags, c->given.passes, &passes, &count))
-        return false;
-    if (!names_passes(unit, c->given.stop_after, "") ||
-        !names_passes(unit, c->given.print_ir_after, "all"))
-        return false;
+    if (c->given.passes && !pipeline_parse(unit->arena, &unit->diags, c->given.passes, &passes, &count)) return false;
+    if (!names_passes(unit, c->given.stop_after, "") || !names_passes(unit, c->given.print_ir_after, "all")) return false;
     bool held = report_allocs(unit, c);
     bool ok = passes_run(&ctx, passes, count, &options, report) && held;
     pass_report_print(report, &unit->times);
@@ -183,8 +168,7 @@ void api_keep_level(IrModule *module, unsigned level) {
     }
 }
 
-static bool emit_form(sketchc_unit *unit, const Compile *c, const IrModule *kernels,
-                      const char *form, Str *out) {
+static bool emit_form(sketchc_unit *unit, const Compile *c, const IrModule *kernels, const char *form, Str *out) {
     EmitOptions options = {.arch = c->target->arch, .fault = c->given.fault, .line_directives = c->line_directives};
     if (strcmp(form, "ptx") == 0) return emit_ptx(kernels, &options, out, &unit->diags);
     if (strcmp(form, "llvm") == 0) return emit_llvm(kernels, &options, out, &unit->diags);
@@ -196,13 +180,11 @@ static bool emit_form(sketchc_unit *unit, const Compile *c, const IrModule *kern
 enum { CODE_LIMIT = 16 << 20 };
 
 /* The code, below a comment that says from what and by what it was made. */
-bool api_code(sketchc_unit *unit, const Compile *c, const IrModule *kernels, const char *form,
-              Str *out) {
+bool api_code(sketchc_unit *unit, const Compile *c, const IrModule *kernels, const char *form, Str *out) {
     api_head_comment(unit, c->target, strcmp(form, "llvm") == 0 ? ";" : "//", out);
     if (!emit_form(unit, c, kernels, form, out)) return false;
     if (out->len <= CODE_LIMIT) return true;
-    diag_report(&unit->diags, DIAG_code_too_large, SPAN_NONE, (long long)out->len,
-                (long long)CODE_LIMIT);
+    diag_report(&unit->diags, DIAG_code_too_large, SPAN_NONE, (long long)out->len, (long long)CODE_LIMIT);
     return false;
 }
 
@@ -221,10 +203,7 @@ void api_report_no_sketch(sketchc_unit *unit) {
     const Block *op = unit->file ? unit->file->op : NULL;
     Diag *d = diag_report(&unit->diags, DIAG_no_sketch, op ? op->name_span : SPAN_NONE);
     if (op) api_report_reasons(unit, d);
-    if (op)
-        diag_note(&unit->diags, d, SPAN_NONE,
-                  "add `sketch %s_tiled implements %s { ... }`, which says how", op->name,
-                  op->name);
+    if (op) diag_note(&unit->diags, d, SPAN_NONE, "add `sketch %s_tiled implements %s { ... }`, which says how", op->name, op->name);
 }
 
 typedef struct {
@@ -277,8 +256,7 @@ Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena) {
     Artifact *artifact = NULL;
     static const ArtifactBlobKind kinds[] = {ARTIFACT_PTX, ARTIFACT_CUDA_C, ARTIFACT_C};
     if (api_code(unit, c, kernels, targets[c->emitter].form, &code)) {
-        ArtifactBlob blob = {kinds[c->emitter], c->target->arch, (const unsigned char *)code.data,
-                             code.len};
+        ArtifactBlob blob = {kinds[c->emitter], c->target->arch, (const unsigned char *)code.data, code.len};
         const IrFunc *declared = tile_function(signature);
         ArtifactSpec spec = {.kernels = kernels,
                              .signature = declared,
@@ -294,9 +272,7 @@ Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena) {
         if (!no_graph) spec.sketch = sketch_text(unit, signature, arena);
         const char *error = NULL;
         artifact = artifact_from_module(arena, &spec, &error);
-        if (!artifact)
-            diag_report(&unit->diags, DIAG_pass_failed, SPAN_NONE, "artifact",
-                        error ? error : "no plan");
+        if (!artifact) diag_report(&unit->diags, DIAG_pass_failed, SPAN_NONE, "artifact", error ? error : "no plan");
     }
     str_release(&code);
     return artifact;
@@ -308,8 +284,7 @@ static const sketchc_options no_options = {.size = sizeof(sketchc_options)};
 
 static bool known_options(sketchc_unit *unit, const sketchc_options **options) {
     if (!*options) *options = &no_options;
-    return (*options)->size == sizeof(sketchc_options) ||
-           usage(unit, "sketchc_options.size is not that of this version of the library");
+    return (*options)->size == sizeof(sketchc_options) || usage(unit, "sketchc_options.size is not that of this version of the library");
 }
 
 /* The arguments of a call, and its results. */
@@ -366,8 +341,7 @@ static void print_ir(sketchc_unit *unit, const IrModule *module, Str *out) {
     ir_print_places(module, unit->arena, out, unit->places);
 }
 
-static void emit_lowered(sketchc_unit *unit, const Compile *c, const char *form, IrModule *module,
-                         Str *out) {
+static void emit_lowered(sketchc_unit *unit, const Compile *c, const char *form, IrModule *module, Str *out) {
     api_keep_level(module, IR_LEVEL_TILE);
     if (!module->first) {
         api_report_no_sketch(unit);
@@ -410,14 +384,12 @@ static void emit_sketch(sketchc_unit *unit, Str *out) {
     }
 }
 
-static void emit_into(sketchc_unit *unit, const sketchc_options *options, const char *form,
-                      Compile *c, Str *out) {
+static void emit_into(sketchc_unit *unit, const sketchc_options *options, const char *form, Compile *c, Str *out) {
     if (!known_options(unit, &options)) return;
     bool source = form && (strcmp(form, "ast") == 0 || strcmp(form, "graph") == 0);
     bool checked = source ? api_check(unit, options) : api_check_with_sketch(unit, options);
     if (form && strcmp(form, "ast") == 0) ast_print(unit->file, out);
-    if ((form && strcmp(form, "ast") == 0) || !checked || !api_target(unit, options, form, c))
-        return;
+    if ((form && strcmp(form, "ast") == 0) || !checked || !api_target(unit, options, form, c)) return;
     if (!form) form = targets[c->emitter].form;
     if (strcmp(form, "artifact") == 0)
         emit_artifact(unit, c, out);
@@ -448,16 +420,14 @@ static void emit_call(void *call) {
     hand_out(c, &out);
 }
 
-sketchc_status sketchc_emit(sketchc_unit *unit, const sketchc_options *options, const char *form,
-                            char **data, size_t *size) {
+sketchc_status sketchc_emit(sketchc_unit *unit, const sketchc_options *options, const char *form, char **data, size_t *size) {
     Call c = {.unit = unit, .options = options, .form = form, .data = data, .size = size};
     *data = NULL;
     *size = 0;
     return end_of(unit, api_call(unit, emit_call, &c));
 }
 
-static void lines_into(sketchc_unit *unit, const sketchc_options *options, const char *form, Str *out,
-                       LineMap *lines) {
+static void lines_into(sketchc_unit *unit, const sketchc_options *options, const char *form, Str *out, LineMap *lines) {
     IrPlaces places = {0};
     Compile c = {.line_directives = !form || strcmp(form, "ptx") == 0};
     unit->places = &places;
@@ -500,8 +470,8 @@ static void emit_lines_call(void *call) {
     hand_lines_out(c, &map, &out);
 }
 
-sketchc_status sketchc_emit_lines(sketchc_unit *unit, const sketchc_options *options, const char *form,
-                                  char **data, uint32_t **lines, size_t *line_count) {
+sketchc_status sketchc_emit_lines(sketchc_unit *unit, const sketchc_options *options, const char *form, char **data, uint32_t **lines,
+                                  size_t *line_count) {
     Call c = {.unit = unit, .options = options, .form = form, .data = data, .lines = lines, .line_count = line_count};
     *data = NULL;
     *lines = NULL;
@@ -545,8 +515,7 @@ static void compile_call(void *call) {
         sketchc_artifact_destroy(result);
 }
 
-sketchc_status sketchc_compile(sketchc_unit *unit, const sketchc_options *options,
-                               sketchc_artifact **result) {
+sketchc_status sketchc_compile(sketchc_unit *unit, const sketchc_options *options, sketchc_artifact **result) {
     Call c = {.unit = unit, .options = options, .artifact = result};
     *result = NULL;
     return end_of(unit, api_call(unit, compile_call, &c));

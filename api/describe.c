@@ -27,8 +27,8 @@ static void describe_cpu(const Target *t, Str *out) {
 
 static void describe_gpu(const Target *t, Str *out) {
     if (t->sms > 0) str_printf(out, "%lld multiprocessors, each ", (long long)t->sms);
-    str_printf(out, "%lld registers, at most %lld a thread and %lld threads a block, ", (long long)t->registers_sm, (long long)t->registers_thread,
-               (long long)t->max_threads_block);
+    str_printf(out, "%lld registers, at most %lld a thread and %lld threads a block, ", (long long)t->registers_sm,
+               (long long)t->registers_thread, (long long)t->max_threads_block);
     put_bytes(out, t->shared_bytes_block);
     str_append(out, " of shared memory a block");
     if (t->l2_bytes > 0) {

@@ -1,10 +1,10 @@
 /* Sketches made by rules: sketchc_design, and a style tried or named where a file has none. */
 #include "api_internal.h"
 
-#include "memory.h"
 #include "build.h"
 #include "design.h"
 #include "frontend.h"
+#include "memory.h"
 
 #include <string.h>
 
@@ -25,8 +25,7 @@ static IrFunc *graph_of(const IrModule *module) {
 }
 
 /* The operator's block, then the sketch; false where the style does not fit. */
-static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style, bool copies,
-                        Str *out) {
+static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style, bool copies, Str *out) {
     const Block *op = unit->file->op;
     const SourceFile *source = source_file(unit->sources, op->span.file);
     DesignError error = {0};
@@ -148,7 +147,8 @@ static void lower_call(void *call) {
 }
 
 /* Does the text lower to kernels for the target? Of `most_ops` operations at most. */
-static bool lowers(sketchc_unit *unit, const sketchc_options *options, const char *text, size_t size, int64_t most_ops, DesignTrial *trial) {
+static bool lowers(sketchc_unit *unit, const sketchc_options *options, const char *text, size_t size, int64_t most_ops,
+                   DesignTrial *trial) {
     sketchc_options own = *options;
     own.passes = own.print_ir_after = own.stop_after = NULL;
     own.on_reproducer = NULL;
@@ -213,8 +213,7 @@ static void design_call(void *call) {
     str_release(&out);
 }
 
-sketchc_status sketchc_design(sketchc_unit *unit, const sketchc_options *options, size_t style,
-                              char **text, size_t *size) {
+sketchc_status sketchc_design(sketchc_unit *unit, const sketchc_options *options, size_t style, char **text, size_t *size) {
     DesignCall d = {unit, options, style, text, size};
     *text = NULL;
     *size = 0;

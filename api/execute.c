@@ -35,8 +35,7 @@ static void read_call(void *call) {
     sketchc_artifact_destroy(result);
 }
 
-sketchc_status sketchc_artifact_read(const void *data, size_t size, sketchc_artifact **result,
-                                     char **message) {
+sketchc_status sketchc_artifact_read(const void *data, size_t size, sketchc_artifact **result, char **message) {
     *result = NULL;
     if (message) *message = NULL;
     if (!memory_guard(read_call, &(Read){data, size, result, message})) return SKETCHC_OUT_OF_MEMORY;
@@ -54,8 +53,7 @@ static bool has_param(const Artifact *a, ArtifactParamKind kind, const char *nam
     for (size_t i = 0; i < a->param_count; i++) {
         const ArtifactParam *p = &a->params[i];
         if (p->kind != kind) continue;
-        if (strcmp(p->name, name) == 0 || (p->graph_name && strcmp(p->graph_name, name) == 0))
-            return true;
+        if (strcmp(p->name, name) == 0 || (p->graph_name && strcmp(p->graph_name, name) == 0)) return true;
     }
     return false;
 }
@@ -126,22 +124,22 @@ static RtError run_options(const sketchc_run_options *o, const Artifact *a, Aren
     for (size_t i = 0; i < o->define_count && !rt_failed(&e); i++)
         if (is_last(o, i)) e = take_define(&g, o->defines[i].name, o->defines[i].value);
     *r = (RtOptions){.seed = o->seed,
-                       .time_limit_s = o->time_limit_s,
-                       .max_bytes = o->max_bytes,
-                       .case_name = o->case_name,
-                       .symbol_count = g.symbol_count,
-                       .symbols = g.symbols,
-                       .scalar_count = g.scalar_count,
-                       .scalars = g.scalars,
-                       .cache_dir = o->cache_dir,
-                       .no_ragged = o->no_ragged,
-                       .warm = o->warm,
-                       .samples = o->samples,
-                       .device = o->device,
-                       .threads = o->threads,
-                       .exact = o->exact,
-                       .baseline = o->baseline,
-                       .give_up_s = o->give_up_s};
+                     .time_limit_s = o->time_limit_s,
+                     .max_bytes = o->max_bytes,
+                     .case_name = o->case_name,
+                     .symbol_count = g.symbol_count,
+                     .symbols = g.symbols,
+                     .scalar_count = g.scalar_count,
+                     .scalars = g.scalars,
+                     .cache_dir = o->cache_dir,
+                     .no_ragged = o->no_ragged,
+                     .warm = o->warm,
+                     .samples = o->samples,
+                     .device = o->device,
+                     .threads = o->threads,
+                     .exact = o->exact,
+                     .baseline = o->baseline,
+                     .give_up_s = o->give_up_s};
     return e;
 }
 
@@ -202,12 +200,16 @@ static RtError execute_run(Execution *x, RtError error, RtOptions *o, Arena *are
     return error;
 }
 
-sketchc_status sketchc_run(const sketchc_artifact *artifact, const sketchc_run_options *options,
-                           const sketchc_file *inputs, size_t input_count,
-                           const sketchc_file *outputs, size_t output_count, const char *format,
-                           char **report) {
-    return execute((Execution){.artifact = artifact->artifact, .options = options, .execute = execute_run, .inputs = inputs,
-                               .outputs = outputs, .input_count = input_count, .output_count = output_count, .format = format},
+sketchc_status sketchc_run(const sketchc_artifact *artifact, const sketchc_run_options *options, const sketchc_file *inputs,
+                           size_t input_count, const sketchc_file *outputs, size_t output_count, const char *format, char **report) {
+    return execute((Execution){.artifact = artifact->artifact,
+                               .options = options,
+                               .execute = execute_run,
+                               .inputs = inputs,
+                               .outputs = outputs,
+                               .input_count = input_count,
+                               .output_count = output_count,
+                               .format = format},
                    report);
 }
 
@@ -221,10 +223,8 @@ static RtError execute_verify(Execution *x, RtError given, RtOptions *o, Arena *
     return r.error;
 }
 
-sketchc_status sketchc_verify(const sketchc_artifact *artifact, const sketchc_run_options *options,
-                              const char *format, char **report) {
-    return execute((Execution){.artifact = artifact->artifact, .options = options, .execute = execute_verify, .format = format},
-                   report);
+sketchc_status sketchc_verify(const sketchc_artifact *artifact, const sketchc_run_options *options, const char *format, char **report) {
+    return execute((Execution){.artifact = artifact->artifact, .options = options, .execute = execute_verify, .format = format}, report);
 }
 
 /* What the artifact's machine is described to do at most. */
@@ -253,10 +253,8 @@ static RtError execute_bench(Execution *x, RtError given, RtOptions *o, Arena *a
     return r.error;
 }
 
-sketchc_status sketchc_bench(const sketchc_artifact *artifact, const sketchc_run_options *options,
-                             const char *format, char **report) {
-    return execute((Execution){.artifact = artifact->artifact, .options = options, .execute = execute_bench, .format = format},
-                   report);
+sketchc_status sketchc_bench(const sketchc_artifact *artifact, const sketchc_run_options *options, const char *format, char **report) {
+    return execute((Execution){.artifact = artifact->artifact, .options = options, .execute = execute_bench, .format = format}, report);
 }
 
 typedef struct {
@@ -281,8 +279,7 @@ static void calibrate_call(void *call) {
     str_release(&out);
 }
 
-sketchc_status sketchc_calibrate(const char *target, const sketchc_run_options *options,
-                                 const char *format, char **report) {
+sketchc_status sketchc_calibrate(const char *target, const sketchc_run_options *options, const char *format, char **report) {
     bool known = options && options->size == sizeof *options;
     Calibration c = {.openmp = target && strcmp(target, "openmp") == 0, .json = is_json(format)};
     c.options = (RtOptions){.cache_dir = known ? options->cache_dir : NULL, .device = known ? options->device : 0};
@@ -329,9 +326,8 @@ static void open_call(void *call) {
     arena_destroy(arena);
 }
 
-sketchc_status sketchc_kernel_open(const sketchc_artifact *artifact, const sketchc_run_options *options,
-                                   const sketchc_buffer *buffers, size_t buffer_count,
-                                   sketchc_kernel **kernel, char **message) {
+sketchc_status sketchc_kernel_open(const sketchc_artifact *artifact, const sketchc_run_options *options, const sketchc_buffer *buffers,
+                                   size_t buffer_count, sketchc_kernel **kernel, char **message) {
     KernelCall c = {.artifact = artifact->artifact, .options = options, .buffers = buffers, .buffer_count = buffer_count};
     bool done = memory_guard(open_call, &c);
     *kernel = done ? (sketchc_kernel *)c.kernel : NULL;

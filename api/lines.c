@@ -23,8 +23,7 @@ void api_lines_of_ir(sketchc_unit *unit, const Str *text, const IrPlaces *places
     for (const char *at = text->data; *at;) {
         size_t end = (size_t)(at - text->data) + line_length(at);
         uint32_t line = 0;
-        for (; next < places->len && places->data[next].offset < end; next++)
-            line = api_line_of(unit, places->data[next].span);
+        for (; next < places->len && places->data[next].offset < end; next++) line = api_line_of(unit, places->data[next].span);
         VEC_PUSH(unit->arena, lines, line);
         at = text->data + end;
         at += *at == '\n';

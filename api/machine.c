@@ -30,16 +30,13 @@ static void doctor_text(Str *out) {
     for (size_t i = 0; i < COUNT_OF(probes); i++) {
         RtTool tool = {0};
         probes[i].probe(&tool);
-        str_printf(out, "%-8s %s  %s%s%s  (%s)\n", probes[i].name,
-                   tool.found ? "found  " : "missing", tool.path,
+        str_printf(out, "%-8s %s  %s%s%s  (%s)\n", probes[i].name, tool.found ? "found  " : "missing", tool.path,
                    tool.path[0] && tool.version[0] ? ", " : "", tool.version, probes[i].use);
     }
-    str_printf(out, "%-8s %s\n", "llvm",
-               sketchc_llvm_version() ? sketchc_llvm_version() : "not built in: no -t nvptx");
+    str_printf(out, "%-8s %s\n", "llvm", sketchc_llvm_version() ? sketchc_llvm_version() : "not built in: no -t nvptx");
     for (unsigned i = 0; i < ENV_COUNT; i++) {
         const char *value = shown((EnvId)i);
-        str_printf(out, "%-19s %s  (%s)\n", env_name((EnvId)i), value ? value : "not set",
-                   env_use((EnvId)i));
+        str_printf(out, "%-19s %s  (%s)\n", env_name((EnvId)i), value ? value : "not set", env_use((EnvId)i));
     }
 }
 
@@ -53,8 +50,7 @@ static void doctor_json(Str *out) {
     for (size_t i = 0; i < COUNT_OF(probes); i++) {
         RtTool tool = {0};
         probes[i].probe(&tool);
-        str_printf(out, "%s{\"name\": \"%s\", \"found\": %s, \"path\": ", i ? ", " : "",
-                   probes[i].name, tool.found ? "true" : "false");
+        str_printf(out, "%s{\"name\": \"%s\", \"found\": %s, \"path\": ", i ? ", " : "", probes[i].name, tool.found ? "true" : "false");
         str_append_json(out, tool.path);
         str_append(out, ", \"version\": ");
         str_append_json(out, tool.version);
@@ -110,8 +106,8 @@ char *sketchc_native_arch(const char *target) {
     if (strcmp(target, "openmp") == 0) {
 #if defined(__x86_64__)
         __builtin_cpu_init();
-        bool v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                  __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+        bool v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                  __builtin_cpu_supports("avx512dq");
         bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
         return v4 ? strdup("x86-64-v4") : v3 ? strdup("x86-64-v3") : NULL;
 #else
@@ -134,15 +130,13 @@ static void info_call(void *call) {
     if (a->json) {
         str_append(&out, "{\"format\": 1, \"kind\": \"cache\", \"folder\": ");
         str_append_json(&out, found ? info.dir : "");
-        str_printf(&out, ", \"entries\": %llu, \"bytes\": %llu, \"limit\": %llu}\n",
-                   (unsigned long long)info.entries, (unsigned long long)info.bytes,
-                   (unsigned long long)info.limit);
+        str_printf(&out, ", \"entries\": %llu, \"bytes\": %llu, \"limit\": %llu}\n", (unsigned long long)info.entries,
+                   (unsigned long long)info.bytes, (unsigned long long)info.limit);
     } else if (!found) {
         str_append(&out, "there is no cache yet\n");
     } else {
-        str_printf(&out, "%s: %llu entries, %llu of %llu bytes\n", info.dir,
-                   (unsigned long long)info.entries, (unsigned long long)info.bytes,
-                   (unsigned long long)info.limit);
+        str_printf(&out, "%s: %llu entries, %llu of %llu bytes\n", info.dir, (unsigned long long)info.entries,
+                   (unsigned long long)info.bytes, (unsigned long long)info.limit);
     }
     a->text = api_string(&out);
     str_release(&out);

@@ -19,17 +19,21 @@ static void put_text(const char *text, Str *out) {
 
 typedef struct {
     const char *title, *id;
-    const char *comment;  /* what begins a comment */
+    const char *comment; /* what begins a comment */
     const char *const *words;
 } Language;
 
-static const char *const sketch_words[] = {"operator", "sketch", "implements", "symbols", "tensors", "scalars", "constexpr", "view",
-                                           "case", "precision", "edition", "for", "in", "if", "elif", "else", "and", "or", "not", NULL};
-static const char *const ir_words[] = {"func", "tile", "kernel", "graph", "open", "static", "mapped", "guard", "require", "case", "tensor", "symbol",
-                                       "scalar", "workspace", "parallel", "for", "if", "map", "yield", "return", "roles", NULL};
-static const char *const c_words[] = {"const", "static", "int", "long", "unsigned", "float", "double", "bool", "void", "char", "for", "if", "else",
-                                      "return", "extern", "inline", "struct", "__shared__", "__global__", "__device__", "__host__",
-                                      "__restrict__", "__syncthreads", "__forceinline__", "restrict", "while", "break", NULL};
+static const char *const sketch_words[] = {"operator", "sketch", "implements", "symbols", "tensors", "scalars", "constexpr",
+                                           "view",     "case",   "precision",  "edition", "for",     "in",      "if",
+                                           "elif",     "else",   "and",        "or",      "not",     NULL};
+static const char *const ir_words[] = {"func",    "tile", "kernel", "graph",  "open",   "static",    "mapped",   "guard",
+                                       "require", "case", "tensor", "symbol", "scalar", "workspace", "parallel", "for",
+                                       "if",      "map",  "yield",  "return", "roles",  NULL};
+static const char *const c_words[] = {
+    "const",    "static",     "int",        "long",       "unsigned", "float",        "double",        "bool",
+    "void",     "char",       "for",        "if",         "else",     "return",       "extern",        "inline",
+    "struct",   "__shared__", "__global__", "__device__", "__host__", "__restrict__", "__syncthreads", "__forceinline__",
+    "restrict", "while",      "break",      NULL};
 
 static bool is_word_of(const Language *l, const char *text, size_t length) {
     for (size_t i = 0; l->words[i]; i++)
@@ -71,7 +75,8 @@ static size_t put_piece(const Language *l, const char *text, size_t left, Str *o
 
 /* One pane: each line an element that names the line of the source it belongs to. */
 static void put_pane(const Language *l, const Str *text, const LineMap *lines, Str *out) {
-    str_printf(out, "<section class=pane id=%s><h2><button type=button aria-pressed=false>%s</button></h2><ol class=code>\n", l->id, l->title);
+    str_printf(out, "<section class=pane id=%s><h2><button type=button aria-pressed=false>%s</button></h2><ol class=code>\n", l->id,
+               l->title);
     size_t number = 0;
     for (const char *at = text->data; at && *at; number++) {
         size_t length = strcspn(at, "\n");
@@ -193,7 +198,8 @@ static void put_launches(sketchc_unit *unit, const Compile *c, const IrModule *k
     Buffers buffers = {0};
     api_buffers(unit, c, &buffers);
     const CostMachine *known = cost_machine(target, &machine) ? &machine : NULL;
-    str_append(out, "<section class=\"facts whole\"><h2>Launches</h2><div class=scroll><table class=launches><tr><th>kernel</th><th>blocks</th><th>threads</th>"
+    str_append(out, "<section class=\"facts whole\"><h2>Launches</h2><div class=scroll><table "
+                    "class=launches><tr><th>kernel</th><th>blocks</th><th>threads</th>"
                     "<th>shared bytes (stages)</th><th>blocks an SM, registers aside</th><th>runs when</th></tr>\n");
     for (const IrFunc *f = kernels->first; f; f = f->next) put_launch(unit, f, (int)target->warp_size, known, &buffers, out);
     str_append(out, "</table></div></section>\n");
@@ -288,9 +294,11 @@ static void put_roofs(sketchc_unit *unit, const IrModule *tile, IrModule *kernel
     CostMachine machine;
     bool known = cost_machine(target, &machine);
     str_append(out, "<section class=facts><h2>Predicted time</h2>\n<p>");
-    str_append(out, known ? "The memory roof is what moving every tensor once takes at the rates of this target&rsquo;s document; the time is that "
-                            "of the launches by the cost model, and its part of the roof.</p>\n"
-                          : "This target&rsquo;s document states no rates.</p>\n");
+    str_append(
+        out, known
+                 ? "The memory roof is what moving every tensor once takes at the rates of this target&rsquo;s document; the time is that "
+                   "of the launches by the cost model, and its part of the roof.</p>\n"
+                 : "This target&rsquo;s document states no rates.</p>\n");
     str_append(out, "<div class=scroll><table><tr><th>case</th><th>read</th><th>written</th><th>memory roof</th><th>predicted</th>"
                     "<th>of the roof</th><th>what binds</th></tr>\n");
     for (size_t i = 0; i < tile->case_count; i++) {
@@ -347,7 +355,8 @@ static void put_messages(const sketchc_unit *unit, Str *out) {
 }
 
 static void put_head(const sketchc_unit *unit, const char *name, const Target *target, Str *out) {
-    str_append(out, "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\n<title>");
+    str_append(out,
+               "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\n<title>");
     put_text(name, out);
     str_printf(out, " for %s</title>\n<style>\n%s", target->arch, page_css);
     for (unsigned k = 0; k < 32; k++) str_printf(out, ".k%u{--h:%u}", k, k * 360 / 32);
@@ -355,7 +364,9 @@ static void put_head(const sketchc_unit *unit, const char *name, const Target *t
     put_text(name, out);
     str_append(out, "</h1><p>");
     put_text(unit->path, out);
-    str_printf(out, " for %s, by sketchc " SKETCHC_VERSION ". Point at a line to see what becomes of it; click to hold it. A heading widens its pane.%s</p></header>\n",
+    str_printf(out,
+               " for %s, by sketchc " SKETCHC_VERSION
+               ". Point at a line to see what becomes of it; click to hold it. A heading widens its pane.%s</p></header>\n",
                target->arch, unit->designed ? " The file has no sketch: the one shown was designed by rules." : "");
 }
 

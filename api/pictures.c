@@ -130,10 +130,11 @@ static void put_cell(const Picture *p, const Excerpt *w, int64_t row, int64_t co
     bool memory = p->layout->is_memory;
     uint32_t offset = c->in[LAYOUT_OFFSET], bank = (uint32_t)((uint64_t)offset * p->bytes / 4 % BANKS);
     uint32_t shown = memory ? bank : c->in[LAYOUT_LANE], odd = memory ? 0 : c->in[LAYOUT_WARP] % 2;
-    str_printf(out, "<g class=\"k%u%s\"><rect x=\"%lld\" y=\"%lld\" width=\"%d\" height=\"%d\"/>"
+    str_printf(out,
+               "<g class=\"k%u%s\"><rect x=\"%lld\" y=\"%lld\" width=\"%d\" height=\"%d\"/>"
                "<text x=\"%lld\" y=\"%lld\">%u</text><title>",
-               shown % 32, odd ? " odd" : "", (long long)x, (long long)y, CELL - 1, CELL - 1,
-               (long long)(x + CELL / 2), (long long)(y + CELL / 2 + 4), shown);
+               shown % 32, odd ? " odd" : "", (long long)x, (long long)y, CELL - 1, CELL - 1, (long long)(x + CELL / 2),
+               (long long)(y + CELL / 2 + 4), shown);
     if (w->flat)
         str_printf(out, "element %lld: ", (long long)(row * COLUMNS + column));
     else
@@ -147,8 +148,7 @@ static void put_cell(const Picture *p, const Excerpt *w, int64_t row, int64_t co
 
 static void put_scales(const Excerpt *w, Str *out) {
     for (int64_t c = 0; c < w->columns; c += 4)
-        str_printf(out, "<text class=\"scale\" x=\"%lld\" y=\"14\">%lld</text>",
-                   (long long)(MARGIN + c * CELL + CELL / 2), (long long)c);
+        str_printf(out, "<text class=\"scale\" x=\"%lld\" y=\"14\">%lld</text>", (long long)(MARGIN + c * CELL + CELL / 2), (long long)c);
     for (int64_t r = 0; r < w->rows; r++)
         str_printf(out, "<text class=\"scale end\" x=\"%d\" y=\"%lld\">%lld</text>", MARGIN - 6,
                    (long long)(CELL + r * CELL + CELL / 2 + 4), (long long)(w->flat ? r * COLUMNS : r));

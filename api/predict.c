@@ -31,9 +31,7 @@ static bool symbol_value(void *ctx, const char *name, int64_t *value) {
     }
     for (unsigned i = 0; s->f && i < s->f->param_count; i++) {
         const IrParam *p = &s->f->params[i];
-        if (p->kind != IR_PARAM_SYMBOL || !p->derived || strcmp(p->name, name) != 0 ||
-            s->depth == MOST_DERIVED)
-            continue;
+        if (p->kind != IR_PARAM_SYMBOL || !p->derived || strcmp(p->name, name) != 0 || s->depth == MOST_DERIVED) continue;
         s->depth++;
         bool ok = aff_eval(p->derived, symbol_leaf, s, value);
         s->depth--;
@@ -79,8 +77,7 @@ static double floor_of(const CostMachine *machine, const IrFunc *f, Sizes *s) {
 static int64_t last_step(const IrModule *m) {
     int64_t last = -1;
     for (const IrFunc *f = m->first; f; f = f->next)
-        if (f->level == IR_LEVEL_KERNEL && ir_func_attr_int(f, "step", 0) > last)
-            last = ir_func_attr_int(f, "step", 0);
+        if (f->level == IR_LEVEL_KERNEL && ir_func_attr_int(f, "step", 0) > last) last = ir_func_attr_int(f, "step", 0);
     return last;
 }
 
@@ -97,8 +94,8 @@ static bool add_launch(const CostMachine *machine, IrFunc *f, Sizes *s, bool fla
     return true;
 }
 
-static void predict_launches(IrModule *m, const CostMachine *machine, const Target *target, const IrCase *sizes,
-                             bool flagged, Arena *arena, Prediction *p) {
+static void predict_launches(IrModule *m, const CostMachine *machine, const Target *target, const IrCase *sizes, bool flagged, Arena *arena,
+                             Prediction *p) {
     Sizes s = {.sizes = sizes, .target = target};
     *p = (Prediction){.known = true};
     for (int64_t step = 0; step <= last_step(m) && p->known; step++) {
@@ -113,8 +110,7 @@ static void predict_launches(IrModule *m, const CostMachine *machine, const Targ
 }
 
 /* Work behind flags without which not even the tensors are moved is no exception. */
-void api_predict_case(IrModule *m, const CostMachine *machine, const Target *target, const IrCase *sizes, Arena *arena,
-                      Prediction *p) {
+void api_predict_case(IrModule *m, const CostMachine *machine, const Target *target, const IrCase *sizes, Arena *arena, Prediction *p) {
     predict_launches(m, machine, target, sizes, false, arena, p);
     bool left_out = false;
     for (size_t i = 0; i < p->launches.len; i++) left_out |= p->launches.data[i].launch.exceptions > 0;
@@ -161,7 +157,8 @@ static void put_notes(const sketchc_unit *unit, const PredictedLaunch *p, Str *o
     if (l->exceptions) str_append(out, "; left out: what an earlier launch flags as an exception");
     for (unsigned i = 0; i < l->conflict_count; i++)
         if (!said_before(unit, l, i))
-            str_printf(out, "; bank conflicts of degree %u at line %u", l->conflicts[i].degree, api_line_of(unit, l->conflicts[i].op->span));
+            str_printf(out, "; bank conflicts of degree %u at line %u", l->conflicts[i].degree,
+                       api_line_of(unit, l->conflicts[i].op->span));
 }
 
 static void put_case_text(const sketchc_unit *unit, const Prediction *p, const char *name, Str *out) {
@@ -169,8 +166,7 @@ static void put_case_text(const sketchc_unit *unit, const Prediction *p, const c
         str_printf(out, "%s: not known\n", name);
         return;
     }
-    str_printf(out, "%s: %.4g ms predicted, %.0f %% of the floor (%.4g ms)\n", name, p->seconds * 1e3, p->percent,
-               p->floor_s * 1e3);
+    str_printf(out, "%s: %.4g ms predicted, %.0f %% of the floor (%.4g ms)\n", name, p->seconds * 1e3, p->percent, p->floor_s * 1e3);
     for (size_t i = 0; i < p->launches.len; i++) {
         const PredictedLaunch *l = &p->launches.data[i];
         str_printf(out, "  %s: %.4g ms, ", l->kernel->name, l->estimate.seconds * 1e3);
@@ -192,19 +188,21 @@ static void put_choice_json(const DesignChoice *c, Str *out) {
 static void put_launch_json(const sketchc_unit *unit, const PredictedLaunch *p, Str *out) {
     const CostLaunch *l = &p->launch;
     const CostEstimate *e = &p->estimate;
-    str_printf(out, "{\"entry\":\"%s\",\"seconds\":%.9g,\"roof\":\"%s\"", p->kernel->name,
-               isfinite(e->seconds) ? e->seconds : -1, cost_roof_name(e->roof));
-    str_printf(out, ",\"read\":%.0f,\"written\":%.0f,\"l2\":%.0f,\"shared\":%.0f,\"instructions\":%.0f", l->read,
-               l->written, l->l2, l->shared, l->instructions);
-    str_printf(out, ",\"blocks\":%.0f,\"threads\":%lld,\"shared_bytes\":%lld,\"blocks_per_sm\":%lld,\"limit\":\"%s\"",
-               l->blocks, (long long)l->threads, (long long)l->shared_bytes, (long long)e->blocks_per_sm, e->limit);
-    str_printf(out, ",\"exceptions\":%u,\"unchecked\":%u,\"shared_least\":%.0f,\"conflicts\":[", l->exceptions, l->unchecked, l->shared_least);
+    str_printf(out, "{\"entry\":\"%s\",\"seconds\":%.9g,\"roof\":\"%s\"", p->kernel->name, isfinite(e->seconds) ? e->seconds : -1,
+               cost_roof_name(e->roof));
+    str_printf(out, ",\"read\":%.0f,\"written\":%.0f,\"l2\":%.0f,\"shared\":%.0f,\"instructions\":%.0f", l->read, l->written, l->l2,
+               l->shared, l->instructions);
+    str_printf(out, ",\"blocks\":%.0f,\"threads\":%lld,\"shared_bytes\":%lld,\"blocks_per_sm\":%lld,\"limit\":\"%s\"", l->blocks,
+               (long long)l->threads, (long long)l->shared_bytes, (long long)e->blocks_per_sm, e->limit);
+    str_printf(out, ",\"exceptions\":%u,\"unchecked\":%u,\"shared_least\":%.0f,\"conflicts\":[", l->exceptions, l->unchecked,
+               l->shared_least);
     for (unsigned i = 0; i < l->conflict_count; i++)
-        str_printf(out, "%s{\"op\":\"%s\",\"line\":%u,\"degree\":%u,\"bytes\":%.0f}", i ? "," : "", ir_op_info(l->conflicts[i].op->opcode)->name,
-                   api_line_of(unit, l->conflicts[i].op->span), l->conflicts[i].degree, l->conflicts[i].bytes);
+        str_printf(out, "%s{\"op\":\"%s\",\"line\":%u,\"degree\":%u,\"bytes\":%.0f}", i ? "," : "",
+                   ir_op_info(l->conflicts[i].op->opcode)->name, api_line_of(unit, l->conflicts[i].op->span), l->conflicts[i].degree,
+                   l->conflicts[i].bytes);
     str_append(out, "]");
-    str_printf(out, ",\"waves\":%.3f,\"bytes_in_flight\":%.0f,\"bytes_needed\":%.0f,\"text\":", e->waves,
-               e->bytes_in_flight, e->bytes_needed);
+    str_printf(out, ",\"waves\":%.3f,\"bytes_in_flight\":%.0f,\"bytes_needed\":%.0f,\"text\":", e->waves, e->bytes_in_flight,
+               e->bytes_needed);
     Str text;
     str_init(&text);
     cost_explain(e, p->floor_s, &text);
@@ -216,8 +214,8 @@ static void put_launch_json(const sketchc_unit *unit, const PredictedLaunch *p, 
 static void put_case_json(const sketchc_unit *unit, const Prediction *p, const char *name, Str *out) {
     str_append(out, "\n{\"name\":");
     str_append_json(out, name);
-    str_printf(out, ",\"known\":%s,\"seconds\":%.9g,\"floor_s\":%.9g,\"percent\":%.2f,\"launches\":[",
-               p->known ? "true" : "false", p->known ? p->seconds : 0, p->floor_s, p->percent);
+    str_printf(out, ",\"known\":%s,\"seconds\":%.9g,\"floor_s\":%.9g,\"percent\":%.2f,\"launches\":[", p->known ? "true" : "false",
+               p->known ? p->seconds : 0, p->floor_s, p->percent);
     for (size_t i = 0; p->known && i < p->launches.len; i++) {
         if (i) str_append_char(out, ',');
         put_launch_json(unit, &p->launches.data[i], out);
@@ -236,7 +234,8 @@ static void put_buffers_json(const Buffers *buffers, Str *out) {
     str_append(out, "]}\n");
 }
 
-static void put_report(const sketchc_unit *unit, IrModule *m, const Target *target, const Buffers *buffers, Arena *arena, bool json, Str *out) {
+static void put_report(const sketchc_unit *unit, IrModule *m, const Target *target, const Buffers *buffers, Arena *arena, bool json,
+                       Str *out) {
     CostMachine machine;
     bool known = cost_machine(target, &machine);
     if (!json) put_choice_text(&unit->choice, out);
@@ -245,8 +244,10 @@ static void put_report(const sketchc_unit *unit, IrModule *m, const Target *targ
         put_choice_json(&unit->choice, out);
         str_append(out, ",\"cases\":[");
     } else if (!known)
-        str_printf(out, "%s: the ceilings of this target are not known, so nothing is predicted: `sketchc calibrate -t %s` measures this machine's, and "
-                        "`sketchc bench` then says what part of them a kernel reaches\n",
+        str_printf(out,
+                   "%s: the ceilings of this target are not known, so nothing is predicted: `sketchc calibrate -t %s` measures this "
+                   "machine's, and "
+                   "`sketchc bench` then says what part of them a kernel reaches\n",
                    target->name, target->kind == TARGET_CPU ? "openmp" : "nvptx");
     for (size_t i = 0; known && i < m->case_count; i++) {
         Prediction p;
@@ -290,8 +291,7 @@ static void predict_call(void *call) {
     str_release(&out);
 }
 
-sketchc_status sketchc_predict(sketchc_unit *unit, const sketchc_options *options,
-                               const char *format, char **report) {
+sketchc_status sketchc_predict(sketchc_unit *unit, const sketchc_options *options, const char *format, char **report) {
     Predict p = {unit, options, format && strcmp(format, "json") == 0, report};
     *report = NULL;
     return api_call(unit, predict_call, &p) ? api_status(unit) : SKETCHC_OUT_OF_MEMORY;

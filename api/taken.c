@@ -19,8 +19,7 @@ static const char *constant_text(Arena *arena, const ConstValue *v) {
 
 size_t api_constexprs(Arena *arena, const Block *sketch, const ArtifactConstexpr **list) {
     size_t count = 0;
-    ArtifactConstexpr *taken =
-        ARENA_ARRAY(arena, ArtifactConstexpr, (sketch ? sketch->decl_count : 0) + 1);
+    ArtifactConstexpr *taken = ARENA_ARRAY(arena, ArtifactConstexpr, (sketch ? sketch->decl_count : 0) + 1);
     for (size_t i = 0; sketch && i < sketch->decl_count; i++) {
         const Decl *d = sketch->decls[i];
         if (d->kind == DECL_CONSTEXPR && d->constant.kind != CONST_NONE)
@@ -32,8 +31,7 @@ size_t api_constexprs(Arena *arena, const Block *sketch, const ArtifactConstexpr
 
 size_t api_renames(Arena *arena, const Block *sketch, const ArtifactRename **list) {
     size_t count = 0;
-    ArtifactRename *names =
-        ARENA_ARRAY(arena, ArtifactRename, (sketch ? sketch->binding_count : 0) + 1);
+    ArtifactRename *names = ARENA_ARRAY(arena, ArtifactRename, (sketch ? sketch->binding_count : 0) + 1);
     for (size_t i = 0; sketch && i < sketch->binding_count; i++) {
         const Binding *b = &sketch->bindings[i];
         if (b->sketch_decl && strcmp(b->sketch_decl->name, b->op_decl->name) != 0)
@@ -48,11 +46,10 @@ void api_head_comment(sketchc_unit *unit, const Target *target, const char *lead
     const Block *b = unit->file->sketch;
     const ArtifactConstexpr *taken;
     size_t line = out->len, count = api_constexprs(unit->arena, b, &taken);
-    str_printf(out, "%s %s for %s, by sketchc " SKETCHC_VERSION "%s", leader,
-               b && b->name[0] ? b->name : "kernel", target->arch, count ? ":" : "");
+    str_printf(out, "%s %s for %s, by sketchc " SKETCHC_VERSION "%s", leader, b && b->name[0] ? b->name : "kernel", target->arch,
+               count ? ":" : "");
     for (size_t i = 0; i < count; i++) {
-        const char *item = arena_printf(unit->arena, "%s = %s%s", taken[i].name, taken[i].value,
-                                        i + 1 < count ? "," : "");
+        const char *item = arena_printf(unit->arena, "%s = %s%s", taken[i].name, taken[i].value, i + 1 < count ? "," : "");
         if (out->len - line + 1 + strlen(item) > COLUMNS) {
             line = out->len + 1;
             str_printf(out, "\n%s", leader);

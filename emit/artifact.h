@@ -34,14 +34,7 @@ typedef enum {
     ARTIFACT_PARAM_KIND_COUNT
 } ArtifactParamKind;
 enum { ARTIFACT_IN = 1, ARTIFACT_OUT = 2, ARTIFACT_INOUT = 3 };
-typedef enum {
-    ARTIFACT_PTX,
-    ARTIFACT_CUBIN,
-    ARTIFACT_CUDA_C,
-    ARTIFACT_C,
-    ARTIFACT_SO,
-    ARTIFACT_BLOB_KIND_COUNT
-} ArtifactBlobKind;
+typedef enum { ARTIFACT_PTX, ARTIFACT_CUBIN, ARTIFACT_CUDA_C, ARTIFACT_C, ARTIFACT_SO, ARTIFACT_BLOB_KIND_COUNT } ArtifactBlobKind;
 typedef enum { ARTIFACT_KERNEL, ARTIFACT_MEMSET, ARTIFACT_STEP_KIND_COUNT } ArtifactStepKind;
 
 typedef struct {
@@ -57,9 +50,9 @@ typedef struct {
     const Aff *derived;  /* SYMBOL computed from others; itself for num_sms, num_cores; else null */
     const Aff *elements; /* WORKSPACE */
     double fallback;     /* SCALAR: its default; NaN: none, the caller must give it */
-    /* MAP: of tensor or workspace number `tensor` (a workspace's extents are the map's), read in boxes of `box` elements along its `rank` axes, in its dtype;
-     * 16-byte pieces permuted within `swizzle` bytes; zero outside of the tensor; tf32: f32 rounded to it. joined: rows of the map are so many rows of
-     * the tensor, each begins one of them further on (0, 1: rows are the tensor's). */
+    /* MAP: of tensor or workspace number `tensor` (a workspace's extents are the map's), read in boxes of `box` elements along its `rank`
+     * axes, in its dtype; 16-byte pieces permuted within `swizzle` bytes; zero outside of the tensor; tf32: f32 rounded to it. joined: rows
+     * of the map are so many rows of the tensor, each begins one of them further on (0, 1: rows are the tensor's). */
     unsigned tensor, swizzle, joined;
     bool tf32;
     unsigned box[ARTIFACT_MAP_RANK];
@@ -81,7 +74,7 @@ typedef struct {
  * 64 for tensor maps. */
 typedef struct {
     const char *entry;
-    const Aff *guard;   /* may run when > 0; null: always */
+    const Aff *guard; /* may run when > 0; null: always */
     /* May run when the addresses of its tensors and workspaces are multiples of so many bytes; 0:
      * always. */
     unsigned pointer_align;
@@ -90,7 +83,7 @@ typedef struct {
     const Aff *shared_bytes; /* dynamic shared memory */
     unsigned cluster[3];     /* 1,1,1: no cluster */
     bool cooperative;
-    bool dependent; /* may begin before the kernel of a step before it is over, and waits for that itself (sm_90 on) */
+    bool dependent;         /* may begin before the kernel of a step before it is over, and waits for that itself (sm_90 on) */
     unsigned max_registers; /* register cap for ptxas and the driver's JIT; 0: none */
     size_t arg_count;
     const unsigned *args; /* indices into params */
@@ -132,8 +125,8 @@ typedef struct Artifact {
     ArtifactStep *steps;
     size_t blob_count;
     ArtifactBlob *blobs;
-    const char *graph; /* text IR: the operator (without it `verify` is refused) and the cases; may
-                          be null */
+    const char *graph;  /* text IR: the operator (without it `verify` is refused) and the cases; may
+                           be null */
     const char *sketch; /* text IR: the tile functions as they were written, for the sizes that verification chooses; may be null */
 } Artifact;
 
@@ -163,13 +156,12 @@ typedef struct {
     const char *graph_name; /* the operator's */
 } ArtifactRename;
 typedef struct {
-    const struct IrModule
-        *kernels; /* kernel-level functions; those sharing `kernel` are versions */
+    const struct IrModule *kernels; /* kernel-level functions; those sharing `kernel` are versions */
     const struct IrFunc *signature; /* the sketch at tile or graph level: tensor extents, declared
                                        order, constraints; null: the first kernel's own */
     const struct IrModule *graph;   /* holds the operator and cases (other functions are left
                                        out; may be `kernels`); may be null */
-    const char *sketch; /* text IR of the tile functions; may be null */
+    const char *sketch;             /* text IR of the tile functions; may be null */
     const char *name, *arch, *tool_version;
     ArtifactTarget target;
     size_t constexpr_count;

@@ -110,8 +110,9 @@ const char *wgmma_name(Arena *arena, WgmmaForm form) {
     const char *acc = dtype_name(form.acc);
     if (form.wait && form.pending) return arena_printf(arena, "wgmma_wait_%u_%u_%s", form.pending, form.registers, acc);
     if (form.wait) return arena_printf(arena, "wgmma_wait_all_%u_%s", form.registers, acc);
-    return arena_printf(arena, "wgmma_%sm64n%uk%u_%s_%s%s%s%s", form.fresh ? "new_" : "", 2 * form.registers, wgmma_find(form.factors, form.acc)->depth,
-                        acc, dtype_name(form.factors), form.words ? "_ra" : "", form.trans[0] ? "_ta" : "", form.trans[1] ? "_tb" : "");
+    return arena_printf(arena, "wgmma_%sm64n%uk%u_%s_%s%s%s%s", form.fresh ? "new_" : "", 2 * form.registers,
+                        wgmma_find(form.factors, form.acc)->depth, acc, dtype_name(form.factors), form.words ? "_ra" : "",
+                        form.trans[0] ? "_ta" : "", form.trans[1] ? "_tb" : "");
 }
 
 const char *wgmma_text(Arena *arena, WgmmaForm form, char mark, unsigned factors) {
@@ -125,8 +126,10 @@ const char *wgmma_text(Arena *arena, WgmmaForm form, char mark, unsigned factors
         for (unsigned i = 0; i < form.registers; i++) str_printf(&s, "%s%c%u", i ? "," : "", mark, i);
         str_append(&s, form.words ? "}, {" : "}, ");
         for (unsigned i = 0; i < form.words; i++) str_printf(&s, "%s%c%u", i ? "," : "", mark, factors + i);
-        if (form.words) str_printf(&s, "}, %c%u, %d", mark, factors + form.words, !form.fresh);
-        else str_printf(&s, "%c%u, %c%u, %d", mark, factors, mark, factors + 1, !form.fresh);
+        if (form.words)
+            str_printf(&s, "}, %c%u, %d", mark, factors + form.words, !form.fresh);
+        else
+            str_printf(&s, "%c%u, %c%u, %d", mark, factors, mark, factors + 1, !form.fresh);
         if (dtype_is_float(form.acc)) str_append(&s, ", 1, 1"); /* signs of the factors */
         if (!kind->k_major && !form.words) str_printf(&s, ", %d", form.trans[0]);
         if (!kind->k_major) str_printf(&s, ", %d", form.trans[1]);

@@ -36,8 +36,7 @@ static Range range_mul(Range a, Range b) {
         int64_t x[2] = {a.lo, a.hi}, y[2] = {b.lo, b.hi};
         for (int i = 0; i < 4; i++) {
             int64_t p;
-            if (__builtin_mul_overflow(x[i / 2], y[i % 2], &p))
-                return a.lo >= 0 && b.lo >= 0 ? (Range){0, INT64_MAX} : RANGE_ALL;
+            if (__builtin_mul_overflow(x[i / 2], y[i % 2], &p)) return a.lo >= 0 && b.lo >= 0 ? (Range){0, INT64_MAX} : RANGE_ALL;
             if (p < r.lo) r.lo = p;
             if (p > r.hi) r.hi = p;
         }
@@ -52,9 +51,7 @@ static int64_t floor_div(int64_t a, int64_t b) {
 
 static Range range_floordiv(Range a, Range b) {
     if (b.lo <= 0) return a.lo >= 0 && b.lo >= 0 ? (Range){0, a.hi} : RANGE_ALL;
-    if (a.lo >= 0)
-        return (Range){b.hi == INT64_MAX ? 0 : a.lo / b.hi,
-                       a.hi == INT64_MAX ? INT64_MAX : a.hi / b.lo};
+    if (a.lo >= 0) return (Range){b.hi == INT64_MAX ? 0 : a.lo / b.hi, a.hi == INT64_MAX ? INT64_MAX : a.hi / b.lo};
     if (!bounded(a)) return RANGE_ALL;
     return (Range){floor_div(a.lo, b.lo), a.hi < 0 ? -1 : a.hi / b.lo};
 }
@@ -85,8 +82,7 @@ static Range range_or(Range a, Range b) {
 }
 
 static Range range_shr(Range a, Range n) {
-    if (!range_is_const(n) || n.lo < 0 || n.lo > 62)
-        return a.lo >= 0 ? (Range){0, a.hi} : RANGE_ALL;
+    if (!range_is_const(n) || n.lo < 0 || n.lo > 62) return a.lo >= 0 ? (Range){0, a.hi} : RANGE_ALL;
     return (Range){a.lo >> n.lo, a.hi == INT64_MAX ? INT64_MAX : a.hi >> n.lo};
 }
 
@@ -119,14 +115,11 @@ Range range_of_op(const IrOp *op, const Range *x) {
     case IR_SHL:
         return range_shl(x[0], x[1]);
     case IR_MIN:
-        return (Range){x[0].lo < x[1].lo ? x[0].lo : x[1].lo,
-                       x[0].hi < x[1].hi ? x[0].hi : x[1].hi};
+        return (Range){x[0].lo < x[1].lo ? x[0].lo : x[1].lo, x[0].hi < x[1].hi ? x[0].hi : x[1].hi};
     case IR_MAX:
-        return (Range){x[0].lo > x[1].lo ? x[0].lo : x[1].lo,
-                       x[0].hi > x[1].hi ? x[0].hi : x[1].hi};
+        return (Range){x[0].lo > x[1].lo ? x[0].lo : x[1].lo, x[0].hi > x[1].hi ? x[0].hi : x[1].hi};
     case IR_SELECT:
-        return (Range){x[1].lo < x[2].lo ? x[1].lo : x[2].lo,
-                       x[1].hi > x[2].hi ? x[1].hi : x[2].hi};
+        return (Range){x[1].lo < x[2].lo ? x[1].lo : x[2].lo, x[1].hi > x[2].hi ? x[1].hi : x[2].hi};
     default:
         return RANGE_ALL;
     }

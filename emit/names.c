@@ -108,17 +108,14 @@ static bool is_reserved(const char *name) {
 
 /* The helpers of c_helpers.def: a stem and a storage type, or a conversion between two. */
 static bool is_helper(const char *name) {
-    static const char *const stems[] = {"floordiv_", "floormod_", "udiv_",   "umod_", "min_",
-                                        "max_",      "minnum_",   "maxnum_", "add_",  "sub_",
-                                        "mul_",      "neg_",      "abs_",    "shl_",  "shr_"};
+    static const char *const stems[] = {"floordiv_", "floormod_", "udiv_", "umod_", "min_", "max_", "minnum_", "maxnum_",
+                                        "add_",      "sub_",      "mul_",  "neg_",  "abs_", "shl_", "shr_"};
     static const char *const prefixes[] = {"floordiv", "floormod", "index_", "sk_",      "bits_",
                                            "mma_",     "ldmatrix", "copy_",  "cp_async", "make_"};
     Dtype t;
     for (size_t i = 0; i < COUNT_OF(stems); i++) {
         size_t n = strlen(stems[i]);
-        if (strncmp(name, stems[i], n) == 0 &&
-            (dtype_find(name + n, &t) || strcmp(name + n, "index") == 0))
-            return true;
+        if (strncmp(name, stems[i], n) == 0 && (dtype_find(name + n, &t) || strcmp(name + n, "index") == 0)) return true;
     }
     for (size_t i = 0; i < COUNT_OF(prefixes); i++)
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return true;
@@ -132,11 +129,9 @@ static bool is_word(char c) {
 const char *name_legal(Arena *arena, const char *hint) {
     char text[NAME_MAX_LENGTH + 1];
     size_t n = 0;
-    for (const char *c = hint ? hint : ""; *c && n < NAME_MAX_LENGTH - 2; c++)
-        text[n++] = is_word(*c) ? *c : '_';
+    for (const char *c = hint ? hint : ""; *c && n < NAME_MAX_LENGTH - 2; c++) text[n++] = is_word(*c) ? *c : '_';
     text[n] = 0;
-    bool leading = n && (isalpha((unsigned char)text[0]) ||
-                         (text[0] == '_' && n > 1 && islower((unsigned char)text[1])));
+    bool leading = n && (isalpha((unsigned char)text[0]) || (text[0] == '_' && n > 1 && islower((unsigned char)text[1])));
     if (leading && !is_reserved(text) && !is_helper(text)) return arena_strdup(arena, text);
     return arena_printf(arena, "v_%s", n ? text : "x");
 }
@@ -188,7 +183,9 @@ const char *step_of(const IrFunc *f) {
     return a && a->kind == IR_ATTR_STR ? a->string : f->name;
 }
 
-static bool is_cut(const char *text) { return strlen(text) > NAME_MAX_LENGTH - 2; }
+static bool is_cut(const char *text) {
+    return strlen(text) > NAME_MAX_LENGTH - 2;
+}
 
 /* The symbol of a function or step of the module. Of those that are alike as far as names go all but the first are
  * numbered; one text has one symbol. */

@@ -61,11 +61,11 @@ typedef enum {
 /* One parameter of an operation, from the signature string of its row. */
 typedef struct {
     const char *name;
-    bool is_output;   /* a destination: `>dst` */
-    bool accumulates; /* a destination that is read too: `+dst` */
-    bool is_optional; /* `name?` */
-    bool is_attribute;/* optional compile-time value, not a tile: `name=` */
-    bool is_variadic; /* `name*` */
+    bool is_output;       /* a destination: `>dst` */
+    bool accumulates;     /* a destination that is read too: `+dst` */
+    bool is_optional;     /* `name?` */
+    bool is_attribute;    /* optional compile-time value, not a tile: `name=` */
+    bool is_variadic;     /* `name*` */
     const char *fallback; /* what stands for it when absent, null: none: `name=-1`, `name?1` */
 } BuiltinParam;
 enum { BUILTIN_MAX_PARAMS = 12 };
@@ -102,7 +102,7 @@ typedef struct {
 typedef struct {
     TypeKind kind;
     Dtype dtype;
-    bool weak; /* TYPE_SCALAR: takes the type of what it meets (i64 and f64 stand for "integer", "real") */
+    bool weak;   /* TYPE_SCALAR: takes the type of what it meets (i64 and f64 stand for "integer", "real") */
     bool number; /* made of numbers in the text and sizes alone: a float of them is f32 unless what it meets says f64 */
     bool moves;  /* TYPE_SCALAR: hangs on a loop variable or an index, so that it is computed again and again */
     uint8_t rank;
@@ -219,27 +219,27 @@ struct Expr {
 
     /* sema */
     Type type;
-    Dtype compute;      /* elementwise, reduce, contract: the type in which it is carried out */
-    BuiltinId builtin;  /* CALL, UNARY, BINARY */
-    Decl *decl;         /* NAME; INDEX: the base's declaration */
-    const Aff *affine;  /* integer scalars: the value; null when not affine */
-    ConstValue value;   /* CONST_NONE unless known when compiling (constexprs substituted) */
-    Expr **bound;       /* CALL: arguments in the order of builtin_params, null where absent;
-                           UNARY, BINARY: the operands. Outputs are null here (see the action) */
+    Dtype compute;     /* elementwise, reduce, contract: the type in which it is carried out */
+    BuiltinId builtin; /* CALL, UNARY, BINARY */
+    Decl *decl;        /* NAME; INDEX: the base's declaration */
+    const Aff *affine; /* integer scalars: the value; null when not affine */
+    ConstValue value;  /* CONST_NONE unless known when compiling (constexprs substituted) */
+    Expr **bound;      /* CALL: arguments in the order of builtin_params, null where absent;
+                          UNARY, BINARY: the operands. Outputs are null here (see the action) */
     size_t bound_count;
-    Expr *pad;          /* INDEX: pad(X, v)[...]: the value outside; null: none */
-    AxisIndex *axes;    /* INDEX: one for each axis of the base */
+    Expr *pad;       /* INDEX: pad(X, v)[...]: the value outside; null: none */
+    AxisIndex *axes; /* INDEX: one for each axis of the base */
     size_t axis_count;
-    uint8_t gather_rank; /* INDEX: axes that index tiles give, where the first of them stands */
+    uint8_t gather_rank;  /* INDEX: axes that index tiles give, where the first of them stands */
     Expansion *expansion; /* CALL of an operation with a definition */
-    int reduce_axis;    /* reductions, softmax, scans: the axis, -1 for all or several */
+    int reduce_axis;      /* reductions, softmax, scans: the axis, -1 for all or several */
     uint32_t reduce_axes; /* reductions: the folded axes, a bit each */
     const int64_t *order; /* transpose: axis i of the result is axis order[i] of the operand */
     const Window *window; /* conv2d */
-    Expr **many;        /* CALL: the operands of a variadic parameter */
+    Expr **many;          /* CALL: the operands of a variadic parameter */
     size_t many_count;
     bool keepdim;
-    Decl **indices;     /* sum(k, ...) over DECL_INDEX */
+    Decl **indices; /* sum(k, ...) over DECL_INDEX */
     size_t index_count;
 };
 
@@ -267,62 +267,62 @@ typedef enum { ORIGIN_UNBOUND, ORIGIN_DEFINE, ORIGIN_DEFAULT, ORIGIN_SPACE, ORIG
 
 typedef enum { PLACE_NONE, PLACE_FASTEST, PLACE_FAST, PLACE_MEDIUM, PLACE_SLOW } Place;
 enum { /* wishes of an alloc, a bit set */
-    WISH_ACCUMULATOR = 1,
-    WISH_INPUT_CACHE = 2,
-    WISH_OUTPUT_BUFFER = 4,
-    WISH_TEMP = 8,
-    WISH_SHARED = 16
+       WISH_ACCUMULATOR = 1,
+       WISH_INPUT_CACHE = 2,
+       WISH_OUTPUT_BUFFER = 4,
+       WISH_TEMP = 8,
+       WISH_SHARED = 16
 };
 
 struct Decl {
     DeclKind kind;
     const char *name;
-    Span span;      /* the name where it is declared */
-    uint32_t order; /* position among the declarations of its block, from 0 */
+    Span span;       /* the name where it is declared */
+    uint32_t order;  /* position among the declarations of its block, from 0 */
     bool is_implied; /* SYMBOL: by a constraint */
 
     /* parser */
-    Expr *value;          /* CONSTEXPR default, SCALAR default, SYMBOL derived value, LOCAL, VALUE */
-    Expr **dims;          /* TENSOR, VIEW */
+    Expr *value;            /* CONSTEXPR default, SCALAR default, SYMBOL derived value, LOCAL, VALUE */
+    Expr **dims;            /* TENSOR, VIEW */
     const char **dim_names; /* VIEW */
     size_t dim_count;
     const char *dtype_name; /* TENSOR, SCALAR */
     Span dtype_span;
-    Expr **strides;       /* TENSOR; null: row-major */
+    Expr **strides; /* TENSOR; null: row-major */
     size_t stride_count;
     Expr *view_of, *view_pad; /* VIEW: EXPR_INDEX over the dim names; pad may be null */
-    Expr **space;         /* CONSTEXPR: search space, `in {..}`; null: none */
+    Expr **space;             /* CONSTEXPR: search space, `in {..}`; null: none */
     size_t space_count;
     Expr *space_lo, *space_hi; /* `in lo..hi`, inclusive */
 
     /* sema */
     Type type;
-    const Aff *affine; /* SYMBOL, LOOP, INDEX, integer SCALAR: the leaf; affine LOCAL, integer
-                          CONSTEXPR, derived SYMBOL: the value; PREDEFINED: the leaf */
-    ConstValue constant;   /* CONSTEXPR: the value taken; SCALAR: the default; LOCAL when known */
-    Origin origin;         /* CONSTEXPR */
-    ConstValue *choices;   /* CONSTEXPR: the search space, evaluated */
+    const Aff *affine;   /* SYMBOL, LOOP, INDEX, integer SCALAR: the leaf; affine LOCAL, integer
+                            CONSTEXPR, derived SYMBOL: the value; PREDEFINED: the leaf */
+    ConstValue constant; /* CONSTEXPR: the value taken; SCALAR: the default; LOCAL when known */
+    Origin origin;       /* CONSTEXPR */
+    ConstValue *choices; /* CONSTEXPR: the search space, evaluated */
     size_t choice_count;
-    const char *define;    /* SYMBOL, SCALAR: the text of its -D, null when none (fixes a case's value) */
+    const char *define;            /* SYMBOL, SCALAR: the text of its -D, null when none (fixes a case's value) */
     const Aff *const *stride_affs; /* TENSOR: in elements, outermost first; null: row-major */
-    Direction direction;   /* TENSOR, VIEW */
-    Stmt *loop;            /* LOOP: its statement */
-    Stmt *site;            /* TILE, LOCAL: the statement that creates it */
-    bool is_workspace;     /* TILE: a top-level alloc that is loaded from and stored to, never computed with */
-    Place place;           /* TILE */
-    unsigned wishes;       /* TILE */
-    const Expr *hints;     /* TILE: llm_hint= of the alloc; null: none */
-    bool has_init;         /* TILE: init= or init_zero */
+    Direction direction;           /* TENSOR, VIEW */
+    Stmt *loop;                    /* LOOP: its statement */
+    Stmt *site;                    /* TILE, LOCAL: the statement that creates it */
+    bool is_workspace;             /* TILE: a top-level alloc that is loaded from and stored to, never computed with */
+    Place place;                   /* TILE */
+    unsigned wishes;               /* TILE */
+    const Expr *hints;             /* TILE: llm_hint= of the alloc; null: none */
+    bool has_init;                 /* TILE: init= or init_zero */
     ConstValue init;
     const Aff *index_lo, *index_hi; /* INDEX: [lo, hi) */
-    Decl *bound_to;        /* operator's TENSOR, SCALAR: the sketch's; sketch's: the operator's */
-    Decl *base;            /* VIEW: what it sees: a tensor, a view or a workspace */
-    bool waits;            /* VIEW: for the alloc of the workspace behind it */
-    Decl **view_indices;   /* VIEW: DECL_INDEX, one a dim */
-    uint32_t loop_depth;   /* TILE, LOCAL: loops around it */
-    const Aff *number;     /* TILE of rank 0: the leaf for what it holds in a stretch of statements */
+    Decl *bound_to;                 /* operator's TENSOR, SCALAR: the sketch's; sketch's: the operator's */
+    Decl *base;                     /* VIEW: what it sees: a tensor, a view or a workspace */
+    bool waits;                     /* VIEW: for the alloc of the workspace behind it */
+    Decl **view_indices;            /* VIEW: DECL_INDEX, one a dim */
+    uint32_t loop_depth;            /* TILE, LOCAL: loops around it */
+    const Aff *number;              /* TILE of rank 0: the leaf for what it holds in a stretch of statements */
     uint32_t number_stretch;
-    bool lacks_dims;       /* TENSOR: a dim of it was in error, and stands as 1 */
+    bool lacks_dims; /* TENSOR: a dim of it was in error, and stands as 1 */
     bool used;
 };
 
@@ -343,14 +343,14 @@ typedef struct {
 
 /* What a statement does, decided by sema. */
 typedef enum {
-    ACTION_NONE,     /* an error, or nothing to build */
-    ACTION_ALLOC,    /* creates tile targets[0]; with Decl.has_init it is filled */
-    ACTION_LOAD,     /* value: EXPR_INDEX (or a tile's name) -> into */
-    ACTION_STORE,    /* value: EXPR_NAME of a tile -> into: EXPR_INDEX of a tensor, view, workspace */
-    ACTION_COMPUTE,  /* targets = value, an expression over tiles; gemm also reads targets[0] */
-    ACTION_SCALAR,   /* targets[i] (DECL_LOCAL) = values[i] */
-    ACTION_EQUATION  /* in an operator: targets[0] (DECL_TENSOR or DECL_VALUE) = value; index
-                        notation when `indices` are given */
+    ACTION_NONE,    /* an error, or nothing to build */
+    ACTION_ALLOC,   /* creates tile targets[0]; with Decl.has_init it is filled */
+    ACTION_LOAD,    /* value: EXPR_INDEX (or a tile's name) -> into */
+    ACTION_STORE,   /* value: EXPR_NAME of a tile -> into: EXPR_INDEX of a tensor, view, workspace */
+    ACTION_COMPUTE, /* targets = value, an expression over tiles; gemm also reads targets[0] */
+    ACTION_SCALAR,  /* targets[i] (DECL_LOCAL) = values[i] */
+    ACTION_EQUATION /* in an operator: targets[0] (DECL_TENSOR or DECL_VALUE) = value; index
+                       notation when `indices` are given */
 } Action;
 
 typedef enum { STORE_SET, STORE_ADD, STORE_MAX, STORE_MIN } StoreMode;
@@ -367,17 +367,17 @@ typedef enum {
 
 typedef struct {
     Decl *var;
-    const Aff *lo, *hi, *step; /* step: a constant > 0; null bounds where not affine */
-    const Aff *trips;          /* max(0, ceildiv(hi - lo, step)) */
-    ParallelContext parallel;  /* as hinted */
-    char grid_axis;            /* 'x', 'y', 'z' of grididx.x; 0 when not said */
-    bool proved_parallel;      /* no iteration meets another (hinted or not) */
+    const Aff *lo, *hi, *step;                                               /* step: a constant > 0; null bounds where not affine */
+    const Aff *trips;                                                        /* max(0, ceildiv(hi - lo, step)) */
+    ParallelContext parallel;                                                /* as hinted */
+    char grid_axis;                                                          /* 'x', 'y', 'z' of grididx.x; 0 when not said */
+    bool proved_parallel;                                                    /* no iteration meets another (hinted or not) */
     bool pipeline, vectorize, unroll, swizzle, split_k, cluster, persistent; /* hinted */
-    int64_t stages, width, factor, group, split, cluster_size; /* 0: not said */
-    Decl **carried;            /* tiles that go from one iteration to the next, or behind the loop (of Stmt.written) */
-    bool *goes_on;             /* of each: an iteration reads what it held before; else it is only read behind the loop */
+    int64_t stages, width, factor, group, split, cluster_size;               /* 0: not said */
+    Decl **carried; /* tiles that go from one iteration to the next, or behind the loop (of Stmt.written) */
+    bool *goes_on;  /* of each: an iteration reads what it held before; else it is only read behind the loop */
     size_t carried_count;
-    AffFacts *facts;           /* what is known inside: ranges of this and the outer variables */
+    AffFacts *facts; /* what is known inside: ranges of this and the outer variables */
 } LoopInfo;
 
 struct Stmt {
@@ -411,18 +411,18 @@ struct Stmt {
     Action action;
     Decl **targets;
     size_t target_count;
-    bool *target_is_new;  /* the statement makes it (expression form) */
+    bool *target_is_new; /* the statement makes it (expression form) */
     Expr *value, *into;
     StoreMode mode;
-    bool unique;          /* store: unique=true */
-    Expr *pad;            /* load: pad= */
-    Decl **indices;       /* EQUATION in index notation: the free indices */
+    bool unique;    /* store: unique=true */
+    Expr *pad;      /* load: pad= */
+    Decl **indices; /* EQUATION in index notation: the free indices */
     size_t index_count;
     const Interval *presence; /* of targets[0] after the statement; null: everywhere */
-    LoopInfo *loop;       /* STMT_FOR */
-    Decl **written;       /* STMT_FOR, STMT_IF: tiles from outside that it writes, by declaration order */
+    LoopInfo *loop;           /* STMT_FOR */
+    Decl **written;           /* STMT_FOR, STMT_IF: tiles from outside that it writes, by declaration order */
     size_t written_count;
-    Decl **assigned;      /* STMT_IF: those of `written` that are read behind it */
+    Decl **assigned; /* STMT_IF: those of `written` that are read behind it */
     size_t assigned_count;
 };
 
@@ -436,10 +436,10 @@ typedef struct {
     Expr *value; /* DATA: EXPR_CALL */
     /* sema */
     Decl *decl;
-    ConstValue constant;    /* VALUE */
-    BuiltinId data;         /* DATA: uniform, normal, ... */
-    double params[4];       /* DATA: evaluated arguments */
-    const Aff *sizes[4];    /* DATA: an argument made of symbols; null: the number */
+    ConstValue constant; /* VALUE */
+    BuiltinId data;      /* DATA: uniform, normal, ... */
+    double params[4];    /* DATA: evaluated arguments */
+    const Aff *sizes[4]; /* DATA: an argument made of symbols; null: the number */
     size_t param_count;
 } Setting;
 typedef struct {
@@ -460,10 +460,10 @@ typedef struct {
 
 /* An operator's name in terms of the sketch that implements it. */
 typedef struct {
-    Decl *op_decl;       /* symbol, scalar, tensor of the operator */
-    Decl *sketch_decl;   /* tensor, scalar; null for a symbol */
-    const Aff *value;    /* symbol: over the sketch's symbols; null when it does not occur there */
-    bool is_reshape;     /* tensor: same elements, another shape */
+    Decl *op_decl;     /* symbol, scalar, tensor of the operator */
+    Decl *sketch_decl; /* tensor, scalar; null for a symbol */
+    const Aff *value;  /* symbol: over the sketch's symbols; null when it does not occur there */
+    bool is_reshape;   /* tensor: same elements, another shape */
 } Binding;
 
 /* What must hold of the symbols at launch: expr == 0 when equal, else expr >= 0. */
@@ -490,31 +490,31 @@ struct Block {
 
     /* sema */
     bool checked;
-    Block *op;              /* SKETCH: what it implements, or null */
-    Binding *bindings;      /* SKETCH with op: for each symbol, scalar, tensor of the operator */
+    Block *op;         /* SKETCH: what it implements, or null */
+    Binding *bindings; /* SKETCH with op: for each symbol, scalar, tensor of the operator */
     size_t binding_count;
-    Condition *conditions;  /* from constraints of symbols; dims that are expressions are checked
-                               against the tensor's type at launch */
+    Condition *conditions; /* from constraints of symbols; dims that are expressions are checked
+                              against the tensor's type at launch */
     size_t condition_count;
-    Decl **values;          /* OPERATOR: undeclared whole-tensor names, in order */
+    Decl **values; /* OPERATOR: undeclared whole-tensor names, in order */
     size_t value_count;
-    bool has_parallel;      /* SKETCH: some loop is hinted parallel */
+    bool has_parallel; /* SKETCH: some loop is hinted parallel */
 };
 
 typedef struct {
-    uint32_t file; /* in the source map */
+    uint32_t file;   /* in the source map */
     int64_t edition; /* 1 unless said */
     Block **blocks;
     size_t block_count;
     Span *comments; /* in order, for the formatter */
     size_t comment_count;
     /* sema */
-    AffCtx *aff;    /* all affine expressions of this file */
-    Block *sketch;  /* the one to compile; null: the operator alone */
-    Block *op;      /* its operator; null: none */
+    AffCtx *aff;                   /* all affine expressions of this file */
+    Block *sketch;                 /* the one to compile; null: the operator alone */
+    Block *op;                     /* its operator; null: none */
     int64_t warp_size, simd_width; /* of the target, for what is built; 0: not said */
-    bool check; /* count what is defined away: index values outside, integer divisions by zero */
-    AffFacts *facts;/* symbols' ranges and constraints of `sketch` (or `op`) */
+    bool check;                    /* count what is defined away: index values outside, integer divisions by zero */
+    AffFacts *facts;               /* symbols' ranges and constraints of `sketch` (or `op`) */
 } File;
 
 #endif

@@ -61,8 +61,7 @@ static void add_child(Parser *p, Expr *e, const Expr *child) {
         e->depth = (uint16_t)(child->depth + 1);
         return;
     }
-    if (!p->depth_reported)
-        diag_report(p->diags, DIAG_expression_too_deep, child->span, FRONTEND_MAX_EXPR_DEPTH);
+    if (!p->depth_reported) diag_report(p->diags, DIAG_expression_too_deep, child->span, FRONTEND_MAX_EXPR_DEPTH);
     p->depth_reported = true;
     e->kind = EXPR_ERROR;
     e->depth = 0;
@@ -111,8 +110,7 @@ Expr *expr_call(Parser *p, Span span, const char *callee, Span callee_span, ArgV
     e->u.call.callee = callee;
     e->u.call.callee_span = callee_span;
     e->u.call.args = (Args){args->data, args->len};
-    for (size_t i = 0; i < args->len && e->kind == EXPR_CALL; i++)
-        add_child(p, e, args->data[i].value);
+    for (size_t i = 0; i < args->len && e->kind == EXPR_CALL; i++) add_child(p, e, args->data[i].value);
     return e;
 }
 
@@ -177,8 +175,7 @@ Stmt *stmt_assign(Parser *p, Span span, PtrVec *targets, PtrVec *values) {
 
 Stmt *stmt_update(Parser *p, Span span, PtrVec *targets, Oper op, Span op_span, Expr *value) {
     Expr *target = targets->data[targets->len - 1];
-    if (targets->len > 1)
-        diag_report(p->diags, DIAG_bad_target, target->span, "an update has one target");
+    if (targets->len > 1) diag_report(p->diags, DIAG_bad_target, target->span, "an update has one target");
     Expr *sum = expr_binary(p, span, op, op_span, target, value);
     return stmt_assign(p, span, vec_make(p, target), vec_make(p, sum));
 }
@@ -216,8 +213,7 @@ static Body make_body(Parser *p, const PtrVec *stmts) {
         if (pending.len) attach_hints(p, &pending, s);
         VEC_PUSH(p->arena, &kept, s);
     }
-    for (size_t i = 0; i < pending.len; i++)
-        diag_report(p->diags, DIAG_hint_before_nothing, ((Stmt *)pending.data[i])->span);
+    for (size_t i = 0; i < pending.len; i++) diag_report(p->diags, DIAG_hint_before_nothing, ((Stmt *)pending.data[i])->span);
     return (Body){(Stmt **)kept.data, kept.len};
 }
 
@@ -309,8 +305,7 @@ Item *item_precision(Parser *p, Span span, const char *name, Span name_span) {
     return item;
 }
 
-Item *item_view(Parser *p, Span span, Expr *head, Expr *value, const char *word, Span word_span,
-                Expr *pad) {
+Item *item_view(Parser *p, Span span, Expr *head, Expr *value, const char *word, Span word_span, Expr *pad) {
     Item *item = item_section(p, span, ITEM_VIEW, NULL);
     item->head = head;
     item->value = value;
@@ -424,8 +419,7 @@ static void set_strides(Sorter *w, Decl *d, const Typed *t) {
     Parser *p = w->parser;
     if (!t->attr) return;
     if (strcmp(t->attr, "strides") != 0) {
-        diag_report(p->diags, DIAG_bad_declaration, t->attr_span,
-                    "after the type of a tensor only strides(...) may stand");
+        diag_report(p->diags, DIAG_bad_declaration, t->attr_span, "after the type of a tensor only strides(...) may stand");
         return;
     }
     d->stride_count = t->attr_args->len;
@@ -451,8 +445,7 @@ static void add_tensor(Sorter *w, DeclKind kind, const Typed *t) {
 
 static void add_scalar(Sorter *w, const Typed *t) {
     if (t->head->kind != EXPR_NAME || t->attr) {
-        diag_report(w->parser->diags, DIAG_bad_declaration, t->span,
-                    "a scalar is declared as NAME: dtype or NAME: dtype = value");
+        diag_report(w->parser->diags, DIAG_bad_declaration, t->span, "a scalar is declared as NAME: dtype or NAME: dtype = value");
         return;
     }
     Decl *d = add_decl(w, DECL_SCALAR, t->head->u.name.name, t->head->span);
@@ -490,8 +483,7 @@ static bool set_view_dims(Parser *p, Decl *d, const Expr *head) {
     d->dim_names = ARENA_ARRAY(p->arena, const char *, d->dim_count);
     for (size_t i = 0; i < d->dim_count; i++) {
         const Expr *dim = head->u.index.items[i];
-        if (dim->kind != EXPR_SLICE || !dim->u.slice.lo || dim->u.slice.lo->kind != EXPR_NAME ||
-            !dim->u.slice.hi || dim->u.slice.step)
+        if (dim->kind != EXPR_SLICE || !dim->u.slice.lo || dim->u.slice.lo->kind != EXPR_NAME || !dim->u.slice.hi || dim->u.slice.step)
             return false;
         d->dim_names[i] = dim->u.slice.lo->u.name.name;
         d->dims[i] = dim->u.slice.hi;
@@ -504,9 +496,7 @@ static void add_view(Sorter *w, const Item *item) {
     const Expr *head = item->head;
     bool named = head->kind == EXPR_INDEX && head->u.index.base->kind == EXPR_NAME;
     bool padded = !item->name || strcmp(item->name, "pad") == 0;
-    Decl *d =
-        named ? add_decl(w, DECL_VIEW, head->u.index.base->u.name.name, head->u.index.base->span)
-              : NULL;
+    Decl *d = named ? add_decl(w, DECL_VIEW, head->u.index.base->u.name.name, head->u.index.base->span) : NULL;
     if (!d || !padded || !set_view_dims(p, d, head) || item->value->kind != EXPR_INDEX) {
         diag_report(p->diags, DIAG_bad_declaration, padded ? item->span : item->name_span,
                     "a view is declared as view NAME[i: extent, ...] = TENSOR[indices] pad value");
@@ -518,9 +508,7 @@ static void add_view(Sorter *w, const Item *item) {
 }
 
 static void set_precision(Sorter *w, const Item *item) {
-    if (w->block->precision_name)
-        diag_report(w->parser->diags, DIAG_bad_declaration, item->span,
-                    "the precision is given twice");
+    if (w->block->precision_name) diag_report(w->parser->diags, DIAG_bad_declaration, item->span, "the precision is given twice");
     w->block->precision_name = item->name;
     w->block->precision_span = item->name_span;
 }
@@ -581,8 +569,7 @@ static void take_decls(Parser *p, Block *b, const PtrVec *decls) {
     }
 }
 
-void block_add(Parser *p, Span span, BlockKind kind, const char *name, Span name_span,
-               const Implements *implements, PtrVec *items) {
+void block_add(Parser *p, Span span, BlockKind kind, const char *name, Span name_span, const Implements *implements, PtrVec *items) {
     Block *b = ARENA_NEW(p->arena, Block);
     Sorter w = {.parser = p, .block = b, .section = ITEM_STMT};
     b->kind = kind;
@@ -608,8 +595,7 @@ File *frontend_parse(Arena *unit, SourceMap *sources, uint32_t file, DiagList *d
     p->file->file = file;
     p->file->edition = 1;
     if (source->size > FRONTEND_MAX_SOURCE) {
-        diag_report(diags, DIAG_source_too_large, (Span){file, 0, 0}, (unsigned)source->size,
-                    (unsigned)FRONTEND_MAX_SOURCE);
+        diag_report(diags, DIAG_source_too_large, (Span){file, 0, 0}, (unsigned)source->size, (unsigned)FRONTEND_MAX_SOURCE);
         return p->file;
     }
     scanner_init(&p->scanner, unit, source, file, diags);

@@ -165,12 +165,10 @@ static void print_dims(Str *out, const Decl *d) {
 }
 
 static void print_decl(Printer *p, const Decl *d) {
-    static const char *const KINDS[] = {"symbol",    "scalar", "tensor", "view",
-                                        "constexpr", "local",  "tile",   "loop",
-                                        "index",     "param",  "value",  "predefined"};
+    static const char *const KINDS[] = {"symbol", "scalar", "tensor", "view",  "constexpr", "local",
+                                        "tile",   "loop",   "index",  "param", "value",     "predefined"};
     static const char *const DIRECTIONS[] = {"", " in", " out", " inout"};
-    static const char *const ORIGINS[] = {"", " from -D", " by default", " first of its space",
-                                          " of the operator"};
+    static const char *const ORIGINS[] = {"", " from -D", " by default", " first of its space", " of the operator"};
     Str *out = p->out;
     indent(p);
     str_printf(out, "%s %s", KINDS[d->kind], d->name);
@@ -221,8 +219,7 @@ static void print_hints(Printer *p, const Stmt *s) {
 }
 
 static void print_action(Printer *p, const Stmt *s) {
-    static const char *const ACTIONS[] = {"",        "alloc",  "load",    "store",
-                                          "compute", "scalar", "equation"};
+    static const char *const ACTIONS[] = {"", "alloc", "load", "store", "compute", "scalar", "equation"};
     if (s->action == ACTION_NONE) return;
     p->depth++;
     indent(p);
@@ -244,13 +241,8 @@ static void print_action(Printer *p, const Stmt *s) {
 }
 
 static void print_loop(Printer *p, const Stmt *s) {
-    static const char *const CONTEXTS[] = {"",
-                                           " parallel",
-                                           " parallel grid",
-                                           " parallel core",
-                                           " parallel thread",
-                                           " parallel warp",
-                                           " parallel simd"};
+    static const char *const CONTEXTS[] = {
+        "", " parallel", " parallel grid", " parallel core", " parallel thread", " parallel warp", " parallel simd"};
     str_printf(p->out, "for %s in ", s->u.loop.var);
     print_expr(p->out, s->u.loop.range);
     if (s->loop) {
@@ -258,8 +250,7 @@ static void print_loop(Printer *p, const Stmt *s) {
         if (s->loop->proved_parallel) str_append(p->out, " (free)");
         if (s->loop->pipeline) str_append(p->out, " pipeline");
         if (s->loop->carried_count) str_append(p->out, " carries");
-        for (size_t i = 0; i < s->loop->carried_count; i++)
-            str_printf(p->out, " %s", s->loop->carried[i]->name);
+        for (size_t i = 0; i < s->loop->carried_count; i++) str_printf(p->out, " %s", s->loop->carried[i]->name);
     }
     str_append(p->out, "\n");
     print_body(p, &s->u.loop.body);
@@ -315,16 +306,14 @@ static void print_case(Printer *p, const Case *c) {
     str_printf(p->out, "case %s", c->name);
     for (size_t i = 0; i < c->setting_count; i++) {
         const Setting *s = &c->settings[i];
-        str_printf(p->out, "%s%s%s", i ? ", " : " ", s->name,
-                   s->kind == SETTING_VALUE ? " = " : ": ");
+        str_printf(p->out, "%s%s%s", i ? ", " : " ", s->name, s->kind == SETTING_VALUE ? " = " : ": ");
         print_expr(p->out, s->value);
     }
     str_append(p->out, "\n");
 }
 
 static void print_block(Printer *p, const Block *b) {
-    str_printf(p->out, "%s%s%s", b->kind == BLOCK_OPERATOR ? "operator" : "sketch",
-               b->name[0] ? " " : "", b->name);
+    str_printf(p->out, "%s%s%s", b->kind == BLOCK_OPERATOR ? "operator" : "sketch", b->name[0] ? " " : "", b->name);
     if (b->implements.op) {
         str_printf(p->out, " implements %s", b->implements.op);
         if (b->implements.renames.count) print_args(p->out, &b->implements.renames);

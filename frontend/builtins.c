@@ -4,8 +4,7 @@
 
 static const BuiltinInfo ROWS[BUILTIN_COUNT] = {
     {BUILTIN_NONE, "", "", "", "", RULE_NONE, CLASS_NONE},
-#define BUILTIN(id, name, signature, rule, class, ir, summary)                                     \
-    {BUILTIN_##id, name, signature, ir, summary, RULE_##rule, CLASS_##class},
+#define BUILTIN(id, name, signature, rule, class, ir, summary) {BUILTIN_##id, name, signature, ir, summary, RULE_##rule, CLASS_##class},
 #include "builtins.def"
 #undef BUILTIN
 };

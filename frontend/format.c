@@ -15,11 +15,11 @@ typedef struct {
     size_t token_count, token_limit, comment_count;
     uint32_t columns[2 * FRONTEND_MAX_NESTING + 4]; /* of each level, in the source */
     unsigned level;
-    size_t at;       /* the next token */
-    bool in_section; /* inside the indented block of `symbols:` and the like */
+    size_t at;          /* the next token */
+    bool in_section;    /* inside the indented block of `symbols:` and the like */
     bool suite_on_line; /* behind `for ...:` on the same line */
     FormatLine line;
-    uint32_t last_end;  /* of what was put last, in the source */
+    uint32_t last_end; /* of what was put last, in the source */
     size_t next_comment;
     bool opened;      /* the last line opened a block */
     bool block_ended; /* the last line closed an operator or sketch */
@@ -32,8 +32,7 @@ typedef struct {
 static uint32_t column_at(const char *source, uint32_t offset) {
     uint32_t begin = offset, column = 0;
     while (begin > 0 && source[begin - 1] != '\n') begin--;
-    for (; begin < offset; begin++)
-        column = source[begin] == '\t' ? (column / 8 + 1) * 8 : column + 1;
+    for (; begin < offset; begin++) column = source[begin] == '\t' ? (column / 8 + 1) * 8 : column + 1;
     return column;
 }
 
@@ -48,8 +47,7 @@ static void add_comments(Format *f, const Scanner *s) {
         uint32_t begin = s->comments.data[i].begin, at = begin;
         while (at > 0 && strchr(" \t", f->text.source[at - 1])) at--;
         bool own = at == 0 || f->text.source[at - 1] == '\n';
-        f->text.comments[i] = (FormatComment){begin, s->comments.data[i].end,
-                                              column_at(f->text.source, begin), own};
+        f->text.comments[i] = (FormatComment){begin, s->comments.data[i].end, column_at(f->text.source, begin), own};
     }
 }
 
@@ -143,8 +141,7 @@ static void flush(Format *f) {
     separate(f, first->begin, first->kind == '}');
     format_line(&f->text, line, f->out);
     f->last_end = last->end;
-    if (last->comment_count)
-        f->last_end = f->text.comments[last->comment + last->comment_count - 1].end;
+    if (last->comment_count) f->last_end = f->text.comments[last->comment + last->comment_count - 1].end;
     f->opened = last->kind == '{' || last->kind == ':';
     f->last_level = line->level;
     line->count = 0;
@@ -158,9 +155,7 @@ static bool opens_section_kind(int kind) {
 }
 
 static int depth_change(int kind) {
-    return kind == '(' || kind == '[' || kind == '{'   ? 1
-           : kind == ')' || kind == ']' || kind == '}' ? -1
-                                                        : 0;
+    return kind == '(' || kind == '[' || kind == '{' ? 1 : kind == ')' || kind == ']' || kind == '}' ? -1 : 0;
 }
 
 /* Whether a `:` outside of brackets comes before the end of the line that begins at token `i`: then
@@ -171,8 +166,7 @@ static bool is_typed(const Format *f, size_t i) {
         int kind = f->text.tokens[i].kind;
         depth += depth_change(kind);
         if (depth == 0 && kind == ':') return true;
-        if (depth < 0 || (depth == 0 && (kind == '=' || kind == ';' || kind == TOK_UPDATE)) ||
-            is_structure(kind) || kind == 0)
+        if (depth < 0 || (depth == 0 && (kind == '=' || kind == ';' || kind == TOK_UPDATE)) || is_structure(kind) || kind == 0)
             return false;
     }
     return false;
@@ -181,16 +175,14 @@ static bool is_typed(const Format *f, size_t i) {
 static bool is_declaration(const Format *f) {
     const int kind = f->text.tokens[f->line.first].kind;
     if (f->in_section || !f->line.count) return false;
-    return opens_section_kind(kind) || kind == TOK_VIEW || kind == TOK_PRECISION ||
-           is_typed(f, f->line.first);
+    return opens_section_kind(kind) || kind == TOK_VIEW || kind == TOK_PRECISION || is_typed(f, f->line.first);
 }
 
 static void begin_line(Format *f) {
     f->line.first = f->at;
     f->line.count = 0;
     f->line.level = f->level;
-    if (f->columns[f->level] == UINT32_MAX)
-        f->columns[f->level] = column_at(f->text.source, f->text.tokens[f->at].begin);
+    if (f->columns[f->level] == UINT32_MAX) f->columns[f->level] = column_at(f->text.source, f->text.tokens[f->at].begin);
 }
 
 static void take(Format *f) {
@@ -204,7 +196,9 @@ static void enter_level(Format *f) {
 }
 
 /* Whether the setting that begins at token `i` is a size (`B = 2`) and not data (`X: normal()`). */
-static bool is_size(const Format *f, size_t i) { return f->text.tokens[i + 1].kind == '='; }
+static bool is_size(const Format *f, size_t i) {
+    return f->text.tokens[i + 1].kind == '=';
+}
 
 /* Moves the tokens from f->at on up, by so much that this costs little however often it comes. */
 static void make_room(Format *f) {
@@ -270,7 +264,9 @@ static bool goes_on(const Format *f, size_t next) {
     return opens_typed(first) && is_typed(f, next);
 }
 
-static void drop(Format *f) { f->at++; }
+static void drop(Format *f) {
+    f->at++;
+}
 
 static void at_semicolon(Format *f) {
     bool declares = is_declaration(f);
@@ -283,8 +279,7 @@ static void at_semicolon(Format *f) {
 
 static void at_newline(Format *f) {
     drop(f);
-    f->line.adds_semicolon =
-        is_declaration(f) && f->text.tokens[f->line.first + f->line.count - 1].kind != ';';
+    f->line.adds_semicolon = is_declaration(f) && f->text.tokens[f->line.first + f->line.count - 1].kind != ';';
     flush(f);
     if (f->suite_on_line) f->level--;
     f->suite_on_line = false;
@@ -292,8 +287,7 @@ static void at_newline(Format *f) {
 
 static bool is_header(const Format *f) {
     int kind = f->text.tokens[f->line.first].kind;
-    return f->line.count &&
-           (kind == TOK_FOR || kind == TOK_IF || kind == TOK_ELIF || kind == TOK_ELSE);
+    return f->line.count && (kind == TOK_FOR || kind == TOK_IF || kind == TOK_ELIF || kind == TOK_ELSE);
 }
 
 /* The `:` that ends `for ...:` or `symbols:` with a block behind it. */
@@ -313,8 +307,7 @@ static void at_block_colon(Format *f) {
 
 static bool has_block_behind(const Format *f) {
     if (is_header(f)) return true;
-    return f->line.count == 1 && opens_section_kind(f->text.tokens[f->line.first].kind) &&
-           f->text.tokens[f->at + 1].kind == TOK_NEWLINE;
+    return f->line.count == 1 && opens_section_kind(f->text.tokens[f->line.first].kind) && f->text.tokens[f->at + 1].kind == TOK_NEWLINE;
 }
 
 static void at_brace(Format *f) {
@@ -383,8 +376,7 @@ static void join_declarations(Format *f) {
 }
 
 /* Full-width punctuation is made plain first: the text to format has one byte a character. */
-static const SourceFile *plain_source(Arena *arena, SourceMap *sources, uint32_t *file,
-                                      DiagList *diags) {
+static const SourceFile *plain_source(Arena *arena, SourceMap *sources, uint32_t *file, DiagList *diags) {
     const SourceFile *source = source_file(sources, *file);
     Scanner *s = ARENA_NEW(arena, Scanner);
     scanner_init(s, arena, source, *file, diags);

@@ -15,7 +15,7 @@ typedef struct {
 typedef struct {
     int kind; /* as the grammar's; 0 ends the list */
     const char *text;
-    uint32_t begin, end; /* in the source */
+    uint32_t begin, end;           /* in the source */
     size_t comment, comment_count; /* that follow this token, before the next */
 } FormatToken;
 

@@ -29,8 +29,8 @@ static bool ends_operand(int kind) {
 }
 
 static bool is_arithmetic(int kind) {
-    return (kind < 256 && kind > 0 && strchr("+-*/%@&|^", kind)) || kind == TOK_POW ||
-           kind == TOK_FLOORDIV || kind == TOK_SHL || kind == TOK_SHR;
+    return (kind < 256 && kind > 0 && strchr("+-*/%@&|^", kind)) || kind == TOK_POW || kind == TOK_FLOORDIV || kind == TOK_SHL ||
+           kind == TOK_SHR;
 }
 
 static bool is_sign(int kind) {
@@ -223,8 +223,7 @@ void format_line(const FormatText *text, const FormatLine *line, Str *out) {
         const Piece *last = &p.data[end - 1];
         column = base + FORMAT_INDENT * (n.depth ? n.depth : 1);
         if (end == p.count && line->adds_semicolon) str_append_char(out, ';');
-        put_comments(text, &tokens[last->first + last->count - 1],
-                     end < p.count ? column : base, out);
+        put_comments(text, &tokens[last->first + last->count - 1], end < p.count ? column : base, out);
         str_append_char(out, '\n');
         at = end;
     }

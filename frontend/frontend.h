@@ -17,10 +17,10 @@ typedef struct {
 typedef struct {
     const FrontendDefine *defines;
     size_t define_count;
-    const char *sketch;     /* null: the first */
-    bool allow_unbound;     /* constexprs may stay unbound (editors, formatter) */
-    bool deterministic;     /* float additions of several iterations need an order */
-    bool check;             /* what is built counts index values outside and integer divisions by zero */
+    const char *sketch; /* null: the first */
+    bool allow_unbound; /* constexprs may stay unbound (editors, formatter) */
+    bool deterministic; /* float additions of several iterations need an order */
+    bool check;         /* what is built counts index values outside and integer divisions by zero */
 } FrontendOptions;
 
 /* Limits; beyond them a clear error (E0001, E0002, E0003). */

@@ -59,8 +59,7 @@ typedef struct Scanner {
     } comments;
 } Scanner;
 
-void scanner_init(Scanner *s, Arena *arena, const SourceFile *source, uint32_t file,
-                  DiagList *diags);
+void scanner_init(Scanner *s, Arena *arena, const SourceFile *source, uint32_t file, DiagList *diags);
 /* The source with full-width punctuation made plain; null when there is none. */
 char *scan_normalize(Scanner *s, const char *text, size_t size, uint32_t **offsets);
 /* One token without regard to indentation; scan.re. */
@@ -169,12 +168,10 @@ SymbolItem *symbol_make(Parser *p, Expr *head, Expr *value);
 Item *item_section(Parser *p, Span span, ItemKind kind, PtrVec *list);
 Item *item_stmt(Parser *p, Stmt *stmt);
 Item *item_precision(Parser *p, Span span, const char *name, Span name_span);
-Item *item_view(Parser *p, Span span, Expr *head, Expr *value, const char *word, Span word_span,
-                Expr *pad);
+Item *item_view(Parser *p, Span span, Expr *head, Expr *value, const char *word, Span word_span, Expr *pad);
 Setting *setting_make(Parser *p, Span span, const char *name, SettingKind kind, Expr *value);
 Item *item_case(Parser *p, Span span, const char *name, PtrVec *settings);
-void block_add(Parser *p, Span span, BlockKind kind, const char *name, Span name_span,
-               const Implements *implements, PtrVec *items);
+void block_add(Parser *p, Span span, BlockKind kind, const char *name, Span name_span, const Implements *implements, PtrVec *items);
 Implements *implements_make(Parser *p, const char *op, Span span, ArgVec *renames);
 void file_edition(Parser *p, Span span, const ConstValue *value);
 void parse_limit(Parser *p, Span span);

@@ -14,8 +14,7 @@ static unsigned errors_given_up(const DiagList *diags) {
     return (diags->error_limit ? diags->error_limit : 50) - 1;
 }
 
-void scanner_init(Scanner *s, Arena *arena, const SourceFile *source, uint32_t file,
-                  DiagList *diags) {
+void scanner_init(Scanner *s, Arena *arena, const SourceFile *source, uint32_t file, DiagList *diags) {
     memset(s, 0, sizeof *s);
     s->arena = arena;
     s->diags = diags;
@@ -54,8 +53,7 @@ static void push_token(Scanner *s, int kind, Span span) {
 
 static int column(const Scanner *s) {
     int col = 0;
-    for (const char *at = s->line; at < s->first; at++)
-        col = *at == '\t' ? (col / 8 + 1) * 8 : col + 1;
+    for (const char *at = s->line; at < s->first; at++) col = *at == '\t' ? (col / 8 + 1) * 8 : col + 1;
     return col;
 }
 
@@ -70,8 +68,7 @@ static bool inside_line(Scanner *s) {
 }
 
 static bool is_line_empty(const Scanner *s) {
-    return s->prev == 0 || s->prev == TOK_NEWLINE || s->prev == TOK_INDENT ||
-           s->prev == TOK_DEDENT || s->prev == '{';
+    return s->prev == 0 || s->prev == TOK_NEWLINE || s->prev == TOK_INDENT || s->prev == TOK_DEDENT || s->prev == '{';
 }
 
 static void die(Scanner *s) {
@@ -89,8 +86,7 @@ static void open_bracket(Scanner *s, int token, Span span) {
         return;
     }
     bool is_set = token == '{' && s->prev == TOK_IN;
-    s->brackets[s->bracket_count++] =
-        (Bracket){(char)token, is_set, (uint32_t)(s->first - s->text), s->indent_count};
+    s->brackets[s->bracket_count++] = (Bracket){(char)token, is_set, (uint32_t)(s->first - s->text), s->indent_count};
     if (token != '{' || is_set) return;
     if (s->indent_count > FRONTEND_MAX_NESTING)
         report_nesting(s, span);
@@ -301,8 +297,7 @@ static void advance(Scanner *s, union SK_STYPE *value) {
         }
         bool first = s->line_start;
         s->line_start = false;
-        if (first && inside_line(s) && (begins_statement(token) || s->line_error) &&
-            column(s) <= s->indents[s->indent_count - 1])
+        if (first && inside_line(s) && (begins_statement(token) || s->line_error) && column(s) <= s->indents[s->indent_count - 1])
             end_line_early(s, span);
         if (ends_header(s, token)) {
             drop_brackets(s, span);
@@ -310,8 +305,7 @@ static void advance(Scanner *s, union SK_STYPE *value) {
         }
         if (first && is_line_empty(s) && token != '}') {
             start_line(s, span);
-            s->section_line = opens_section(token) || (s->section_line && s->queue_len == 0 &&
-                                                       column(s) > s->indents[s->indent_count - 1]);
+            s->section_line = opens_section(token) || (s->section_line && s->queue_len == 0 && column(s) > s->indents[s->indent_count - 1]);
         }
         if (strchr("([{", token) && token < 128)
             open_bracket(s, token, span);

@@ -39,8 +39,7 @@ static const char *free_name(Design *d, const char *name) {
 /* A tile extent that -D may change. Equal ones of a prefix are one. */
 const char *design_constexpr(Design *d, const char *prefix, int64_t value) {
     for (size_t i = 0; i < d->constexprs.len; i++)
-        if (d->constexprs.data[i].value == value && d->constexprs.data[i].name[0] == prefix[0])
-            return d->constexprs.data[i].name;
+        if (d->constexprs.data[i].value == value && d->constexprs.data[i].name[0] == prefix[0]) return d->constexprs.data[i].name;
     const char *name = free_name(d, arena_printf(d->arena, "%s%zu", prefix, d->constexprs.len));
     VEC_PUSH(d->arena, &d->constexprs, (DesignConstexpr){name, value});
     return name;
@@ -77,8 +76,7 @@ DesignAxis *design_axis_add(Design *d, const Aff *extent, bool folded) {
 static unsigned second_axis(const Design *d, unsigned last) {
     const DesignAxis *inner = d->axes[last];
     for (unsigned i = last; i-- > 0;)
-        if (inner->product && d->axes[i]->product && d->axes[i]->product != inner->product)
-            return i;
+        if (inner->product && d->axes[i]->product && d->axes[i]->product != inner->product) return i;
     for (unsigned i = last; i-- > 0;)
         if (d->axes[i]->contiguous) return i;
     for (unsigned i = last; i-- > 0;)
@@ -152,35 +150,29 @@ static void open_outer(Design *d) {
 }
 
 /* What is stored is a tile of its own over all axes of the output. */
-static DesignTile storable(Design *d, DesignTile t, const IrType *type, unsigned rank,
-                           DesignAxis *const *axes) {
+static DesignTile storable(Design *d, DesignTile t, const IrType *type, unsigned rank, DesignAxis *const *axes) {
     const char *text = design_align(d, &t, rank, axes);
     bool whole = t.rank == rank && t.is_tile && (!t.is_loaded || d->depth);
     if (whole && text == t.text) return t;
     Str shape;
     str_init(&shape);
-    for (unsigned i = 0; i < rank; i++)
-        str_printf(&shape, "%s%s", i ? ", " : "", design_extent(d, axes[i]));
+    for (unsigned i = 0; i < rank; i++) str_printf(&shape, "%s%s", i ? ", " : "", design_extent(d, axes[i]));
     if (!t.is_tile) {
         DesignTile filled = {.text = design_name(d), .rank = rank, .is_tile = true};
-        design_line(d, "%s = alloc([%s], dtype=%s)", filled.text, shape.data,
-                    dtype_name(type->dtype));
+        design_line(d, "%s = alloc([%s], dtype=%s)", filled.text, shape.data, dtype_name(type->dtype));
         design_line(d, "copy(%s, %s)", t.text, filled.text);
         t = filled;
     } else if (t.rank < rank) {
-        t = design_let(d, arena_printf(d->arena, "broadcast(%s, [%s])", text, shape.data), rank,
-                       axes, t.dtype);
+        t = design_let(d, arena_printf(d->arena, "broadcast(%s, [%s])", text, shape.data), rank, axes, t.dtype);
     } else {
-        t = design_let(d, text == t.text ? arena_printf(d->arena, "copy(%s)", text) : text, rank,
-                       axes, t.dtype);
+        t = design_let(d, text == t.text ? arena_printf(d->arena, "copy(%s)", text) : text, rank, axes, t.dtype);
     }
     str_release(&shape);
     return t;
 }
 
 /* The tiles that hold the results, ready to be stored. */
-static DesignTile result_tile(Design *d, const DesignResults *r, unsigned i, unsigned rank,
-                              DesignAxis *const *axes) {
+static DesignTile result_tile(Design *d, const DesignResults *r, unsigned i, unsigned rank, DesignAxis *const *axes) {
     DesignTile t = design_value(d, r->values[i], outer_index(d));
     return d->error ? t : storable(d, t, r->values[i]->type, rank, axes);
 }
@@ -197,8 +189,7 @@ static void store_results(Design *d, const DesignResults *r) {
     }
     for (unsigned i = 0; i < r->count && !d->error; i++) {
         /* Where a store overwrites what is read all reads come first. */
-        for (; ready < (d->writes ? r->count : i + 1) && !d->error; ready++)
-            tiles[ready] = result_tile(d, r, ready, rank, axes);
+        for (; ready < (d->writes ? r->count : i + 1) && !d->error; ready++) tiles[ready] = result_tile(d, r, ready, rank, axes);
         if (d->error) break;
         if (d->outer_count)
             design_line(d, "store(%s -> %s[%s])", tiles[i].text, r->names[i], slices.data);
@@ -221,7 +212,8 @@ static void run_nest(Design *d, const DesignResults *r, bool dry) {
     store_results(d, r);
 }
 
-/* Where every nest does one thing, its own form says how it is walked: a product in blocks, a fold along rows or columns, and all else in pieces of rows. */
+/* Where every nest does one thing, its own form says how it is walked: a product in blocks, a fold along rows or columns, and all else in
+ * pieces of rows. */
 static const DesignStyle *nest_style(const Design *d) {
     DesignStyle *s = ARENA_NEW(d->arena, DesignStyle);
     unsigned n = d->outer_count, sides = 0;
@@ -295,15 +287,12 @@ const char *design_staged_name(const Design *d, const IrValue *v) {
 
 bool design_stage(Design *d, IrValue *v) {
     if (design_staged_name(d, v)) return true;
-    if (v->type->kind != IR_TYPE_TENSOR)
-        return design_fail(d, "this value cannot be staged");
+    if (v->type->kind != IR_TYPE_TENSOR) return design_fail(d, "this value cannot be staged");
     const char *name = free_name(d, arena_printf(d->arena, "W%zu", d->staged.len));
     Str shape;
     str_init(&shape);
-    for (unsigned i = 0; i < v->type->rank; i++)
-        str_printf(&shape, "%s%s", i ? ", " : "", design_aff_text(d, v->type->extents[i]));
-    str_printf(d->nests, "    %s = alloc([%s], dtype=%s)\n", name, shape.data,
-               dtype_name(v->type->dtype));
+    for (unsigned i = 0; i < v->type->rank; i++) str_printf(&shape, "%s%s", i ? ", " : "", design_aff_text(d, v->type->extents[i]));
+    str_printf(d->nests, "    %s = alloc([%s], dtype=%s)\n", name, shape.data, dtype_name(v->type->dtype));
     str_release(&shape);
     VEC_PUSH(d->arena, &d->staged, (DesignStaged){v, name});
     IrValue *outside = d->staging;
@@ -315,10 +304,8 @@ bool design_stage(Design *d, IrValue *v) {
 }
 
 bool design_folds(const IrOp *op) {
-    return op->opcode == IR_GRAPH_REDUCE || op->opcode == IR_GRAPH_CONTRACT ||
-           op->opcode == IR_GRAPH_SCAN || op->opcode == IR_GRAPH_ARG ||
-           op->opcode == IR_GRAPH_SORT ||
-           (op->opcode == IR_GRAPH_GENERIC && ir_attr_str(op, "kind", NULL));
+    return op->opcode == IR_GRAPH_REDUCE || op->opcode == IR_GRAPH_CONTRACT || op->opcode == IR_GRAPH_SCAN || op->opcode == IR_GRAPH_ARG ||
+           op->opcode == IR_GRAPH_SORT || (op->opcode == IR_GRAPH_GENERIC && ir_attr_str(op, "kind", NULL));
 }
 
 /* Are there products with one row or column? Not where a value runs along an axis, or stands in an order: it needs the axis. */
@@ -380,23 +367,20 @@ static void print_symbols(Design *d, Str *out) {
         str_printf(out, "%s%s", n++ ? ", " : "    symbols: ", p->name);
         if (p->derived) str_printf(out, " = %s", design_aff_text(d, p->derived));
     }
-    for (size_t i = 0; i < f->constraint_count; i++)
-        str_printf(out, "%s%s", n++ ? ", " : "    symbols: ", f->constraints[i].text);
+    for (size_t i = 0; i < f->constraint_count; i++) str_printf(out, "%s%s", n++ ? ", " : "    symbols: ", f->constraints[i].text);
     if (n) str_append(out, ";\n");
 }
 
 static void print_tensor(Design *d, const char *name, const IrType *t, unsigned *n, Str *out) {
     str_printf(out, "%s%s[", (*n)++ ? ", " : "    tensors: ", name);
-    for (unsigned i = 0; i < t->rank; i++)
-        str_printf(out, "%s%s", i ? ", " : "", design_aff_text(d, t->extents[i]));
+    for (unsigned i = 0; i < t->rank; i++) str_printf(out, "%s%s", i ? ", " : "", design_aff_text(d, t->extents[i]));
     str_printf(out, "]: %s", dtype_name(t->dtype));
 }
 
 /* The tensor parameter of this name, if it is read. */
 static IrValue *read_param(const IrFunc *f, const bool *live, const char *name) {
     for (unsigned i = 0; i < f->param_count; i++)
-        if (f->params[i].kind == IR_PARAM_TENSOR && live[i] && strcmp(f->params[i].name, name) == 0)
-            return f->body->args[i];
+        if (f->params[i].kind == IR_PARAM_TENSOR && live[i] && strcmp(f->params[i].name, name) == 0) return f->body->args[i];
     return NULL;
 }
 
@@ -406,20 +390,16 @@ static void print_head(Design *d, Str *out) {
     unsigned tensors = 0, scalars = 0;
     print_symbols(d, out);
     for (unsigned i = 0; i < f->param_count; i++)
-        if (f->params[i].kind == IR_PARAM_TENSOR && d->live[i])
-            print_tensor(d, f->params[i].name, f->body->args[i]->type, &tensors, out);
+        if (f->params[i].kind == IR_PARAM_TENSOR && d->live[i]) print_tensor(d, f->params[i].name, f->body->args[i]->type, &tensors, out);
     for (size_t i = 0; i < names->count; i++)
-        if (!read_param(f, d->live, names->strs[i]))
-            print_tensor(d, names->strs[i], f->body->last->operands[i]->type, &tensors, out);
+        if (!read_param(f, d->live, names->strs[i])) print_tensor(d, names->strs[i], f->body->last->operands[i]->type, &tensors, out);
     if (tensors) str_append(out, ";\n");
     for (unsigned i = 0; i < f->param_count; i++)
         if (f->params[i].kind == IR_PARAM_SCALAR)
-            str_printf(out, "%s%s: %s", scalars++ ? ", " : "    scalars: ", f->params[i].name,
-                       dtype_name(f->body->args[i]->type->dtype));
+            str_printf(out, "%s%s: %s", scalars++ ? ", " : "    scalars: ", f->params[i].name, dtype_name(f->body->args[i]->type->dtype));
     if (scalars) str_append(out, ";\n");
     for (size_t i = 0; i < d->constexprs.len; i++)
-        str_printf(out, "%s%s = %lld", i ? ", " : "    constexpr: ", d->constexprs.data[i].name,
-                   (long long)d->constexprs.data[i].value);
+        str_printf(out, "%s%s = %lld", i ? ", " : "    constexpr: ", d->constexprs.data[i].name, (long long)d->constexprs.data[i].value);
     if (d->constexprs.len) str_append(out, ";\n");
 }
 
@@ -442,8 +422,7 @@ static size_t group_results(const Design *d, uint64_t apart, DesignResults *nest
         for (unsigned k = i; k < last->operand_count && r->count < DESIGN_AXES; k++) {
             uint64_t bit = (uint64_t)1 << k;
             bool alone = k != i && apart & (bit | (uint64_t)1 << i);
-            if (alone || done & bit || !same_shape(last->operands[i]->type, last->operands[k]->type))
-                continue;
+            if (alone || done & bit || !same_shape(last->operands[i]->type, last->operands[k]->type)) continue;
             done |= bit;
             r->bits |= bit;
             r->values[r->count] = last->operands[k];
@@ -493,8 +472,7 @@ bool design_updates(Arena *arena, const IrFunc *f) {
     return updated(f, design_live_params(arena, f)) != 0;
 }
 
-bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const DesignOptions *options, Str *out,
-                   DesignError *error) {
+bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const DesignOptions *options, Str *out, DesignError *error) {
     Str views, nests;
     Design d;
     const bool *live = design_live_params(arena, f);
@@ -518,8 +496,7 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const Desi
                      .views = &views,
                      .all_views = &views,
                      .nests = &nests};
-        if (style->inner == 1 && !folds_anything(f))
-            design_fail(&d, "nothing is folded, and single elements gain nothing");
+        if (style->inner == 1 && !folds_anything(f)) design_fail(&d, "nothing is folded, and single elements gain nothing");
         again = !d.error && write_all(&d, &remedy);
     }
     if (!d.error && style->stages && !d.ahead) design_fail(&d, "no loop over the factors of a product");

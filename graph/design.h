@@ -25,13 +25,13 @@ typedef enum {
 } DesignStaging;
 
 typedef struct {
-    const char *name; /* the sketch is called OPERATOR_name */
-    bool naive;       /* one output tile, no hints: the baseline */
-    DesignWalk rest;  /* axes before those that `tiles` counts */
-    int tiles;        /* so many innermost axes are cut; 0: none */
+    const char *name;     /* the sketch is called OPERATOR_name */
+    bool naive;           /* one output tile, no hints: the baseline */
+    DesignWalk rest;      /* axes before those that `tiles` counts */
+    int tiles;            /* so many innermost axes are cut; 0: none */
     int64_t inner, outer; /* extents of their tiles, innermost and those before it; 1: no tile, one index at a time */
-    int64_t fold;     /* chunk of a folded axis; 0: whole, 1: one index at a time */
-    int64_t stages;   /* of the hint "pipeline" on loops over products' factors; 0: none */
+    int64_t fold;         /* chunk of a folded axis; 0: whole, 1: one index at a time */
+    int64_t stages;       /* of the hint "pipeline" on loops over products' factors; 0: none */
     DesignStaging staging;
     const char *summary;
 } DesignStyle;
@@ -45,8 +45,8 @@ bool design_is_contraction(const IrOp *op);
 /* The same, but for products with a vector: of one row or column. */
 bool design_is_matrix_product(const IrOp *op);
 
-/* Appends `sketch OPERATOR_STYLE implements OPERATOR { ... }`. False, with *error and nothing appended, when the style does not fit the graph. `f` is a graph function;
- * its module's expressions grow. */
+/* Appends `sketch OPERATOR_STYLE implements OPERATOR { ... }`. False, with *error and nothing appended, when the style does not fit the
+ * graph. `f` is a graph function; its module's expressions grow. */
 typedef struct {
     bool vectors; /* the hint "vectorize" means something to the target; naive styles go without */
     bool copies;  /* what tensors hold that are updated in place is copied to workspaces first */
@@ -55,8 +55,7 @@ typedef struct {
     const char *what; /* static or in the arena; null: none */
     Span at;          /* the operation; SPAN_NONE: the operator as a whole */
 } DesignError;
-bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const DesignOptions *options, Str *out,
-                   DesignError *error);
+bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const DesignOptions *options, Str *out, DesignError *error);
 
 /* Is a result stored to a tensor that is read, too? */
 bool design_updates(Arena *arena, const IrFunc *f);

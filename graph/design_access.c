@@ -63,8 +63,7 @@ static Access access_of(Design *d, const Aff *e) {
     if (!a.axis || !a.plain) return a;
     a.rest = at_value(d, e, a.axis, 0);
     const Aff *step = aff_sub(c, at_value(d, e, a.axis, 1), a.rest);
-    const Aff *line =
-        aff_is_const(step, &a.step) ? aff_add(c, aff_mul(c, step, a.axis->var), a.rest) : NULL;
+    const Aff *line = aff_is_const(step, &a.step) ? aff_add(c, aff_mul(c, step, a.axis->var), a.rest) : NULL;
     int64_t begin = 0; /* a slice does not begin before 0 */
     bool before = a.axis->walk == WALK_WHOLE && aff_is_const(a.rest, &begin) && begin < 0;
     a.plain = line == e && a.step >= 1 && !before;
@@ -74,8 +73,7 @@ static Access access_of(Design *d, const Aff *e) {
 const char *design_slice(Design *d, const DesignAxis *axis) {
     if (axis->walk == WALK_POINT) return axis->name;
     if (axis->walk == WALK_WHOLE) return ":";
-    return arena_printf(d->arena, "%s*%s:(%s+1)*%s", axis->name, axis->tile, axis->name,
-                        axis->tile);
+    return arena_printf(d->arena, "%s*%s:(%s+1)*%s", axis->name, axis->tile, axis->name, axis->tile);
 }
 
 static const char *slice_text(Design *d, const Access *a, const Aff *extent) {
@@ -85,31 +83,27 @@ static const char *slice_text(Design *d, const Access *a, const Aff *extent) {
     if (!a->axis) return rest;
     const DesignAxis *axis = a->axis;
     bool tiled = axis->walk == WALK_TILE;
-    if (from_zero && a->step == 1 && (tiled || axis->extent == extent))
-        return design_slice(d, axis);
+    if (from_zero && a->step == 1 && (tiled || axis->extent == extent)) return design_slice(d, axis);
     AffCtx *c = d->module->affs;
     const Aff *size = tiled ? aff_sym(c, axis->tile) : axis->extent;
     const Aff *begin = tiled ? aff_mul(c, axis->var, size) : aff_const(c, 0);
     const Aff *step = aff_const(c, a->step), *end = aff_add(c, begin, size);
     begin = aff_add(c, aff_mul(c, begin, step), a->rest);
     end = aff_add(c, aff_mul(c, end, step), a->rest);
-    const char *text =
-        arena_printf(d->arena, "%s:%s", design_aff_text(d, begin), design_aff_text(d, end));
+    const char *text = arena_printf(d->arena, "%s:%s", design_aff_text(d, begin), design_aff_text(d, end));
     return a->step == 1 ? text : arena_printf(d->arena, "%s:%lld", text, (long long)a->step);
 }
 
 /* Does the access stay inside the tensor for every index of its axis? */
 static bool fits(const Access *a, const Aff *extent) {
     int64_t rest = 1;
-    return a->axis && a->step == 1 && aff_is_const(a->rest, &rest) && rest == 0 &&
-           a->axis->extent == extent;
+    return a->axis && a->step == 1 && aff_is_const(a->rest, &rest) && rest == 0 && a->axis->extent == extent;
 }
 
 /* ---- Loads ---- */
 
 static DesignTile alloc_for(Design *d, unsigned rank, DesignAxis *const *axes, Dtype dtype) {
-    DesignTile t = {
-        .text = design_name(d), .rank = rank, .is_tile = true, .is_loaded = true, .dtype = dtype};
+    DesignTile t = {.text = design_name(d), .rank = rank, .is_tile = true, .is_loaded = true, .dtype = dtype};
     Str shape;
     str_init(&shape);
     for (unsigned i = 0; i < rank; i++) {
@@ -130,7 +124,8 @@ static const char *pad_text(Design *d, const double *pad, Dtype dtype) {
     return pad ? arena_printf(d->arena, ", pad=%s", design_number(d, *pad, dtype)) : "";
 }
 
-/* Has what is multiplied lane by lane several axes whose last tile is cut off? Present lanes of two such axes are no interval once others lie between them. */
+/* Has what is multiplied lane by lane several axes whose last tile is cut off? Present lanes of two such axes are no interval once others
+ * lie between them. */
 static bool ends_twice(const Design *d, unsigned rank, DesignAxis *const *axes) {
     unsigned cut = 0;
     for (unsigned i = 0; i < rank; i++) cut += axes[i]->walk == WALK_TILE;
@@ -138,8 +133,7 @@ static bool ends_twice(const Design *d, unsigned rank, DesignAxis *const *axes) 
 }
 
 /* A view over all axes of the nest that the index names; one like it is used again. */
-static DesignTile load_view(Design *d, const char *tensor, const IrType *type,
-                            const Aff *const *index, const double *pad) {
+static DesignTile load_view(Design *d, const char *tensor, const IrType *type, const Aff *const *index, const double *pad) {
     DesignAxis *dims[DESIGN_RANK], *tile[DESIGN_RANK];
     unsigned count = 0, rank = 0;
     for (unsigned i = 0; i < type->rank; i++)
@@ -158,16 +152,13 @@ static DesignTile load_view(Design *d, const char *tensor, const IrType *type,
     str_init(&slices);
     str_append_char(&head, '[');
     for (unsigned i = 0; i < count; i++) {
-        str_printf(&head, "%s%s: %s", i ? ", " : "", dims[i]->name,
-                   design_aff_text(d, dims[i]->extent));
+        str_printf(&head, "%s%s: %s", i ? ", " : "", dims[i]->name, design_aff_text(d, dims[i]->extent));
         str_printf(&slices, "%s%s", i ? ", " : "", design_slice(d, dims[i]));
         if (in_tiles(dims[i])) tile[rank++] = dims[i];
     }
     str_printf(&head, "] = %s[", tensor);
-    for (unsigned i = 0; i < type->rank; i++)
-        str_printf(&head, "%s%s", i ? ", " : "", design_aff_text(d, index[i]));
-    str_printf(&head, "]%s%s\n", pad ? " pad " : "",
-               pad ? design_number(d, *pad, type->dtype) : "");
+    for (unsigned i = 0; i < type->rank; i++) str_printf(&head, "%s%s", i ? ", " : "", design_aff_text(d, index[i]));
+    str_printf(&head, "]%s%s\n", pad ? " pad " : "", pad ? design_number(d, *pad, type->dtype) : "");
     const char *name = arena_printf(d->arena, "V%u", d->view_count++);
     str_printf(d->views, "    view %s%s", name, head.data);
     DesignTile t = alloc_for(d, rank, tile, type->dtype);
@@ -180,8 +171,7 @@ static DesignTile load_view(Design *d, const char *tensor, const IrType *type,
     return t;
 }
 
-DesignTile design_load(Design *d, const char *tensor, const IrType *type, const Aff *const *index,
-                       const double *pad) {
+DesignTile design_load(Design *d, const char *tensor, const IrType *type, const Aff *const *index, const double *pad) {
     Access a[DESIGN_RANK];
     DesignAxis *axes[DESIGN_RANK];
     unsigned rank = 0;
@@ -196,13 +186,12 @@ DesignTile design_load(Design *d, const char *tensor, const IrType *type, const 
         axes[rank++] = a[i].axis;
         cut_fold |= a[i].axis->folded && a[i].axis->walk == WALK_TILE;
         shifted |= a[i].axis->walk == WALK_TILE && !fits(&a[i], type->extents[i]);
-        if (a[i].axis->folded && !fits(&a[i], type->extents[i]))
-            plain &= a[i].axis->walk == WALK_WHOLE;
+        if (a[i].axis->folded && !fits(&a[i], type->extents[i])) plain &= a[i].axis->walk == WALK_WHOLE;
         a[i].axis->contiguous |= i + 1 == type->rank;
     }
     if (inside) pad = NULL;
-    /* Which lanes are outside may change from turn to turn. Of a factor: the other one is 0 there, too, or the product is stored nowhere. Else where only axes of the
-     * output are cut: what is made of these lanes is stored nowhere. */
+    /* Which lanes are outside may change from turn to turn. Of a factor: the other one is 0 there, too, or the product is stored nowhere.
+     * Else where only axes of the output are cut: what is made of these lanes is stored nowhere. */
     bool harmless = d->direct || (d->turns && !cut_fold && dtype_is_float(type->dtype));
     if (!pad && plain && ((harmless && shifted) || ends_twice(d, rank, axes))) pad = &zero;
     /* What stands for elements outside also fills the lanes behind the end of a chunk. */
@@ -210,11 +199,9 @@ DesignTile design_load(Design *d, const char *tensor, const IrType *type, const 
     if (!plain) return load_view(d, tensor, type, index, pad);
     Str slices;
     str_init(&slices);
-    for (unsigned i = 0; i < type->rank; i++)
-        str_printf(&slices, "%s%s", i ? ", " : "", slice_text(d, &a[i], type->extents[i]));
+    for (unsigned i = 0; i < type->rank; i++) str_printf(&slices, "%s%s", i ? ", " : "", slice_text(d, &a[i], type->extents[i]));
     DesignTile t = alloc_for(d, rank, axes, type->dtype);
-    design_line(d, "load(%s[%s] -> %s%s)", tensor, slices.data, t.text,
-                pad_text(d, pad, type->dtype));
+    design_line(d, "load(%s[%s] -> %s%s)", tensor, slices.data, t.text, pad_text(d, pad, type->dtype));
     if (!pad) set_ends(rank, axes);
     str_release(&slices);
     return t;
@@ -238,13 +225,10 @@ static const Aff *counted(void *context, const Aff *leaf) {
         if (leaf != axis->var) continue;
         Str shape; /* extents of 1 for the axes behind it */
         str_init(&shape);
-        for (unsigned k = i; k < n->rank; k++)
-            str_printf(&shape, "%s%s", k > i ? ", " : "", k > i ? "1" : design_extent(d, axis));
-        const char *text = arena_printf(d->arena, "iota([%s], axis=0, dtype=%s)", shape.data,
-                                        dtype_name(n->dtype));
+        for (unsigned k = i; k < n->rank; k++) str_printf(&shape, "%s%s", k > i ? ", " : "", k > i ? "1" : design_extent(d, axis));
+        const char *text = arena_printf(d->arena, "iota([%s], axis=0, dtype=%s)", shape.data, dtype_name(n->dtype));
         str_release(&shape);
-        if (axis->walk == WALK_TILE)
-            text = arena_printf(d->arena, "%s + %s * %s", text, axis->name, axis->tile);
+        if (axis->walk == WALK_TILE) text = arena_printf(d->arena, "%s + %s * %s", text, axis->name, axis->tile);
         text = design_let(d, text, 1, &axis, n->dtype).text;
         return aff_var(d->module->affs, text, text);
     }
@@ -266,8 +250,7 @@ DesignTile design_index_tile(Design *d, const Aff *e, Dtype dtype) {
         memcpy(t.axes, axes, rank * sizeof *axes);
         return t;
     }
-    if (dtype != integer)
-        text = arena_printf(d->arena, "cast(%s, dtype=%s)", text, dtype_name(dtype));
+    if (dtype != integer) text = arena_printf(d->arena, "cast(%s, dtype=%s)", text, dtype_name(dtype));
     return design_let(d, text, rank, axes, dtype);
 }
 
@@ -315,8 +298,7 @@ static void gather_axes(Design *d, const IrOp *op, GatherAxis *g, DesignTile *al
     for (unsigned i = 0; i < type->rank && !d->error; i++) {
         const Aff *e = g[i].from_tile ? NULL : design_index(d, op->operands[i + 1]);
         if (!e || !g[i].access.axis) continue;
-        bool whole = g[i].access.plain && !shares_axis(d, e, all) &&
-                     (!g[i].access.axis->folded || fits(&g[i].access, type->extents[i]));
+        bool whole = g[i].access.plain && !shares_axis(d, e, all) && (!g[i].access.axis->folded || fits(&g[i].access, type->extents[i]));
         if (whole) continue;
         g[i].from_tile = true;
         g[i].tile = design_index_tile(d, e, DTYPE_I64);
@@ -357,10 +339,8 @@ DesignTile design_gather(Design *d, IrOp *op) {
         const char *text;
         if (g[i].from_tile) {
             text = design_align(d, &g[i].tile, all.rank, all.axes);
-            if (text != g[i].tile.text)
-                text = design_let(d, text, all.rank, all.axes, g[i].tile.dtype).text;
-            for (unsigned k = 0; !placed && k < all.rank && rank < DESIGN_RANK; k++)
-                axes[rank++] = all.axes[k];
+            if (text != g[i].tile.text) text = design_let(d, text, all.rank, all.axes, g[i].tile.dtype).text;
+            for (unsigned k = 0; !placed && k < all.rank && rank < DESIGN_RANK; k++) axes[rank++] = all.axes[k];
             placed = true;
         } else {
             text = slice_text(d, &g[i].access, type->extents[i]);

@@ -15,8 +15,8 @@ typedef struct {
 } Fold;
 
 enum { LONG_CHAIN = 16384 }; /* products of f32 that are added in order */
-enum { SMALL_FOLD = 8 }; /* a constant extent up to here is looped over index by index */
-enum { MOST_TAPS = 32 }; /* the same of a product that is summed along a longer axis too: a matrix product for each */
+enum { SMALL_FOLD = 8 };     /* a constant extent up to here is looped over index by index */
+enum { MOST_TAPS = 32 };     /* the same of a product that is summed along a longer axis too: a matrix product for each */
 
 static DesignWalk fold_walk(const Design *d, const DesignAxis *axis, int64_t longest) {
     int64_t extent = INT64_MAX, chunk = d->style->fold;
@@ -30,14 +30,12 @@ static DesignWalk fold_walk(const Design *d, const DesignAxis *axis, int64_t lon
 /* The axis to fold over: one of the nest's that is whole, of this extent, free in `index` and not
  * folded over by `f` already, so that one tile serves the fold and what uses its result, else a new
  * one. */
-static DesignAxis *fold_axis(Design *d, const Aff *extent, const Aff *const *index, unsigned count,
-                             const Fold *f, bool rigid) {
+static DesignAxis *fold_axis(Design *d, const Aff *extent, const Aff *const *index, unsigned count, const Fold *f, bool rigid) {
     for (unsigned i = 0; i < d->axis_count; i++) {
         DesignAxis *axis = d->axes[i];
         bool taken = axis->walk != WALK_WHOLE || axis->extent != extent;
         for (unsigned k = 0; k < f->count; k++) taken |= f->axes[k] == axis;
-        for (unsigned k = 0; k < count && !taken; k++)
-            taken |= index[k] && aff_depends_on(index[k], axis);
+        for (unsigned k = 0; k < count && !taken; k++) taken |= index[k] && aff_depends_on(index[k], axis);
         if (taken) continue;
         axis->coupled = true;
         return axis;
@@ -93,8 +91,7 @@ static DesignTile spread(Design *d, const DesignTile *t, DesignAxis *axis) {
     }
     axes[0] = axis;
     rank++;
-    for (unsigned i = 0; i < rank; i++)
-        str_printf(&shape, "%s%s", i ? ", " : "", design_extent(d, axes[i]));
+    for (unsigned i = 0; i < rank; i++) str_printf(&shape, "%s%s", i ? ", " : "", design_extent(d, axes[i]));
     const char *text = arena_printf(d->arena, "broadcast(%s, [%s])", t->text, shape.data);
     str_release(&shape);
     return design_let(d, text, rank, axes, t->dtype);
@@ -121,8 +118,7 @@ static DesignTile fold_tile(Design *d, DesignTile t, const Fold *f, size_t kind)
         unsigned rank = 0;
         for (unsigned k = 0; k < t.rank; k++)
             if ((int)k != at) left[rank++] = t.axes[k];
-        const char *text =
-            arena_printf(d->arena, "%s(%s, axis=%d)", kinds[kind].reduce, t.text, at);
+        const char *text = arena_printf(d->arena, "%s(%s, axis=%d)", kinds[kind].reduce, t.text, at);
         t = design_let(d, text, rank, left, t.dtype);
     }
     return t;
@@ -130,8 +126,7 @@ static DesignTile fold_tile(Design *d, DesignTile t, const Fold *f, size_t kind)
 
 static DesignTile divide_by_count(Design *d, DesignTile t, const Fold *f) {
     const Aff *count = aff_const(d->module->affs, 1);
-    for (unsigned i = 0; i < f->count; i++)
-        count = aff_mul(d->module->affs, count, f->axes[i]->extent);
+    for (unsigned i = 0; i < f->count; i++) count = aff_mul(d->module->affs, count, f->axes[i]->extent);
     const char *text = arena_printf(d->arena, "%s / (%s)", t.text, design_aff_text(d, count));
     return design_let(d, text, t.rank, t.axes, t.dtype);
 }
@@ -153,8 +148,7 @@ static unsigned open_loops(Design *d, const Fold *f, int64_t stages) {
     for (unsigned i = 0; i < f->count; i++) {
         const DesignAxis *axis = f->axes[i];
         if (!is_loop(axis)) continue;
-        if (stages && opened + 1 == loops)
-            design_line(d, "@llm_hint(\"pipeline\", stages=%lld)", (long long)stages);
+        if (stages && opened + 1 == loops) design_line(d, "@llm_hint(\"pipeline\", stages=%lld)", (long long)stages);
         const char *extent = design_aff_text(d, axis->extent);
         if (axis->walk == WALK_TILE)
             design_line(d, "for %s in range(0, ceil(%s, %s)):", axis->name, extent, axis->tile);
@@ -190,8 +184,7 @@ static DesignTile probe(Design *d, Body body, void *context) {
 static const char *shape_text(Design *d, unsigned rank, DesignAxis *const *axes) {
     Str shape;
     str_init(&shape);
-    for (unsigned i = 0; i < rank; i++)
-        str_printf(&shape, "%s%s", i ? ", " : "", design_extent(d, axes[i]));
+    for (unsigned i = 0; i < rank; i++) str_printf(&shape, "%s%s", i ? ", " : "", design_extent(d, axes[i]));
     const char *text = arena_strdup(d->arena, shape.data);
     str_release(&shape);
     return text;
@@ -201,21 +194,17 @@ static Dtype accumulator(Dtype dtype) {
     return dtype_is_float(dtype) && dtype != DTYPE_F64 ? DTYPE_F32 : dtype;
 }
 
-static DesignTile new_accumulator(Design *d, unsigned rank, DesignAxis *const *axes, Dtype dtype,
-                                  const char *init) {
-    DesignTile acc = {
-        .text = design_name(d), .rank = rank, .is_tile = true, .dtype = accumulator(dtype)};
+static DesignTile new_accumulator(Design *d, unsigned rank, DesignAxis *const *axes, Dtype dtype, const char *init) {
+    DesignTile acc = {.text = design_name(d), .rank = rank, .is_tile = true, .dtype = accumulator(dtype)};
     for (unsigned i = 0; i < rank; i++) acc.axes[i] = axes[i];
-    design_line(d, "%s = alloc([%s], dtype=%s, init=%s)", acc.text, shape_text(d, rank, axes),
-                dtype_name(acc.dtype), init);
+    design_line(d, "%s = alloc([%s], dtype=%s, init=%s)", acc.text, shape_text(d, rank, axes), dtype_name(acc.dtype), init);
     return acc;
 }
 
 static DesignTile finish(Design *d, DesignTile t, const Fold *f) {
     if (strcmp(f->kind, "mean") == 0) t = divide_by_count(d, t, f);
     if (t.dtype == f->dtype || dtype_is_float(f->dtype)) return t;
-    return design_let(d, arena_printf(d->arena, "cast(%s, dtype=%s)", t.text, dtype_name(f->dtype)),
-                      t.rank, t.axes, f->dtype);
+    return design_let(d, arena_printf(d->arena, "cast(%s, dtype=%s)", t.text, dtype_name(f->dtype)), t.rank, t.axes, f->dtype);
 }
 
 static DesignTile fold(Design *d, const Fold *f, Body body, void *context) {
@@ -266,9 +255,8 @@ static DesignTile operand_body(Design *d, void *context) {
 }
 
 /* Fills the operand's index: its folded axes, a bit each in `folded`, get axes of the nest. */
-static bool operand_index(Design *d, const IrType *from, uint32_t folded, bool keepdim,
-                          const Aff *const *index, unsigned count, bool rigid, const Aff **inner,
-                          Fold *f) {
+static bool operand_index(Design *d, const IrType *from, uint32_t folded, bool keepdim, const Aff *const *index, unsigned count, bool rigid,
+                          const Aff **inner, Fold *f) {
     for (unsigned i = 0, next = 0; i < from->rank; i++) {
         if (!(folded >> i & 1)) {
             inner[i] = index[next++];
@@ -289,8 +277,7 @@ DesignTile design_reduce(Design *d, IrOp *op, const Aff *const *index) {
     Fold f = {.kind = ir_attr_str(op, "kind", ""), .dtype = op->results[0].type->dtype};
     uint32_t folded = 0;
     for (size_t i = 0; i < axes->count; i++) folded |= 1u << axes->ints[i];
-    if (!operand_index(d, o.value->type, folded, ir_attr_bool(op, "keepdim"), index,
-                       op->results[0].type->rank, false, o.index, &f))
+    if (!operand_index(d, o.value->type, folded, ir_attr_bool(op, "keepdim"), index, op->results[0].type->rank, false, o.index, &f))
         return (DesignTile){0};
     return fold(d, &f, operand_body, &o);
 }
@@ -304,8 +291,7 @@ typedef struct {
 
 static IrValue *without_cast(IrValue *v) {
     bool widens = v->def && v->def->opcode == IR_CAST && v->type->kind == IR_TYPE_SCALAR &&
-                  v->def->operands[0]->type->kind == IR_TYPE_SCALAR &&
-                  !v->def->operands[0]->type->is_index &&
+                  v->def->operands[0]->type->kind == IR_TYPE_SCALAR && !v->def->operands[0]->type->is_index &&
                   dtype_size(v->def->operands[0]->type->dtype) < dtype_size(v->type->dtype);
     return widens ? v->def->operands[0] : v;
 }
@@ -318,8 +304,7 @@ static const IrOp *yielded_product(const IrOp *op) {
 
 bool design_is_product(const IrOp *op) {
     if (op->opcode == IR_GRAPH_CONTRACT) return true;
-    return op->opcode == IR_GRAPH_GENERIC && strcmp(ir_attr_str(op, "kind", ""), "add") == 0 &&
-           yielded_product(op);
+    return op->opcode == IR_GRAPH_GENERIC && strcmp(ir_attr_str(op, "kind", ""), "add") == 0 && yielded_product(op);
 }
 
 /* Which indices of the notation a value is made of, a bit each. */
@@ -328,8 +313,7 @@ static uint32_t indices_of(const IrOp *notation, const IrValue *v) {
     for (unsigned i = 0; i < notation->operand_count && i < 32; i++)
         if (notation->regions[0]->args[i] == v) found |= (uint32_t)1 << i;
     if (!v->def || v->def->block != notation->regions[0]) return found;
-    for (unsigned i = 0; i < v->def->operand_count; i++)
-        found |= indices_of(notation, v->def->operands[i]);
+    for (unsigned i = 0; i < v->def->operand_count; i++) found |= indices_of(notation, v->def->operands[i]);
     return found;
 }
 
@@ -411,16 +395,14 @@ static void mark_sides(const DesignTile *a, const DesignTile *b) {
 }
 
 static Pairing pair(const DesignTile *a, const DesignTile *b, const Fold *f) {
-    Pairing p = {.fits = a->is_tile && b->is_tile && a->dtype == b->dtype && a->rank >= 2 &&
-                         a->rank == b->rank};
+    Pairing p = {.fits = a->is_tile && b->is_tile && a->dtype == b->dtype && a->rank >= 2 && a->rank == b->rank};
     unsigned sums = 0, batch = a->rank - 2;
     for (unsigned i = 0; i < f->count; i++) {
         if (f->axes[i]->walk == WALK_POINT) continue;
         p.sum = f->axes[i];
         sums++;
     }
-    p.fits = p.fits && sums == 1 && axis_position(a, p.sum) >= (int)batch &&
-             axis_position(b, p.sum) >= (int)batch;
+    p.fits = p.fits && sums == 1 && axis_position(a, p.sum) >= (int)batch && axis_position(b, p.sum) >= (int)batch;
     for (unsigned i = 0; p.fits && i < batch; i++) p.fits = a->axes[i] == b->axes[i];
     for (unsigned i = batch; p.fits && i < a->rank; i++) {
         if (a->axes[i] != p.sum) p.rows = a->axes[i];
@@ -445,15 +427,12 @@ static const char *precision_text(Design *d, Dtype dtype) {
     return says ? arena_printf(d->arena, ", precision=%s", name) : "";
 }
 
-static const char *factors_text(Design *d, const Pairing *p, const DesignTile *a,
-                                const DesignTile *b, const char *acc) {
+static const char *factors_text(Design *d, const Pairing *p, const DesignTile *a, const DesignTile *b, const char *acc) {
     const DesignTile *first = p->swapped ? b : a, *second = p->swapped ? a : b;
     bool trans_a = first->axes[first->rank - 1] != p->sum;
     bool trans_b = second->axes[second->rank - 1] == p->sum;
-    return arena_printf(d->arena, "%s(%s, %s%s%s%s%s%s)", acc ? "gemm" : "matmul", first->text,
-                        second->text, acc ? ", " : "", acc ? acc : "",
-                        trans_a ? ", trans_a=true" : "", trans_b ? ", trans_b=true" : "",
-                        precision_text(d, a->dtype));
+    return arena_printf(d->arena, "%s(%s, %s%s%s%s%s%s)", acc ? "gemm" : "matmul", first->text, second->text, acc ? ", " : "",
+                        acc ? acc : "", trans_a ? ", trans_a=true" : "", trans_b ? ", trans_b=true" : "", precision_text(d, a->dtype));
 }
 
 static DesignTile product(Design *d, Product *p, Fold *f) {
@@ -468,8 +447,7 @@ static DesignTile product(Design *d, Product *p, Fold *f) {
     for (; rank < a.rank - 2; rank++) axes[rank] = a.axes[rank];
     axes[rank++] = how.rows;
     axes[rank++] = how.columns;
-    if (!has_loops(f))
-        return design_let(d, factors_text(d, &how, &a, &b, NULL), rank, axes, accumulator(a.dtype));
+    if (!has_loops(f)) return design_let(d, factors_text(d, &how, &a, &b, NULL), rank, axes, accumulator(a.dtype));
     DesignTile shape = {.text = "", .rank = rank, .is_tile = true, .dtype = a.dtype};
     memcpy(shape.axes, axes, rank * sizeof *axes);
     return shape;
@@ -480,8 +458,8 @@ static DesignTile product_probe(Design *d, void *context) {
     return product(d, both[0], both[1]);
 }
 
-/* Would a case have more products added in order than f32 keeps the promise for? A GPU's passes divide such a sum; a CPU's code adds as it is written,
- * so each chunk's products are summed apart there. */
+/* Would a case have more products added in order than f32 keeps the promise for? A GPU's passes divide such a sum; a CPU's code adds as it
+ * is written, so each chunk's products are summed apart there. */
 static bool has_long_chain(const Design *d, const Fold *f) {
     for (size_t i = 0; d->vectors && i < d->module->case_count; i++) {
         double terms = 1;
@@ -532,13 +510,9 @@ DesignTile design_contract(Design *d, IrOp *op, const Aff *const *index) {
         if (!f.axes[f.count++]) return (DesignTile){0};
     }
     for (unsigned i = 0; i < p.a->type->rank; i++)
-        p.index_a[i] = in_list(sum_a, i, &at)     ? f.axes[at]->var
-                       : in_list(batch_a, i, &at) ? index[at]
-                                                  : index[next++];
+        p.index_a[i] = in_list(sum_a, i, &at) ? f.axes[at]->var : in_list(batch_a, i, &at) ? index[at] : index[next++];
     for (unsigned i = 0; i < p.b->type->rank; i++)
-        p.index_b[i] = in_list(sum_b, i, &at)     ? f.axes[at]->var
-                       : in_list(batch_b, i, &at) ? index[at]
-                                                  : index[next++];
+        p.index_b[i] = in_list(sum_b, i, &at) ? f.axes[at]->var : in_list(batch_b, i, &at) ? index[at] : index[next++];
     return any_product(d, &p, &f);
 }
 
@@ -569,8 +543,7 @@ static bool bind_indices(Design *d, IrOp *op, const Aff *const *index, Fold *f) 
         if (!at) {
             const Aff *extent = design_index(d, op->operands[i]);
             if (!extent) return design_fail(d, "an extent that depends on data");
-            bool rigid = strcmp(f->kind, "or") == 0 || strcmp(f->kind, "and") == 0 ||
-                         !dtype_is_float(f->dtype);
+            bool rigid = strcmp(f->kind, "or") == 0 || strcmp(f->kind, "and") == 0 || !dtype_is_float(f->dtype);
             DesignAxis *axis = fold_axis(d, extent, index, outer, f, rigid && f->kind[0] != 'a');
             if (!axis) return false;
             f->axes[f->count++] = axis;
@@ -591,8 +564,7 @@ DesignTile design_generic(Design *d, IrOp *op, const Aff *const *index) {
         const IrOp *mul = kind && design_is_product(op) ? yielded_product(op) : NULL;
         if (mul) {
             Product p = {.a = without_cast(mul->operands[0]), .b = without_cast(mul->operands[1])};
-            if (p.a->type->dtype != p.b->type->dtype)
-                p.a = mul->operands[0], p.b = mul->operands[1];
+            if (p.a->type->dtype != p.b->type->dtype) p.a = mul->operands[0], p.b = mul->operands[1];
             t = any_product(d, &p, &f);
         } else {
             t = f.count ? fold(d, &f, region_body, op) : region_body(d, op);
@@ -607,22 +579,18 @@ DesignTile design_generic(Design *d, IrOp *op, const Aff *const *index) {
 /* The axis of the nest that the index is, if it is nothing else and the whole extent. */
 static DesignAxis *whole_axis(Design *d, const Aff *index, const Aff *extent) {
     for (unsigned i = 0; i < d->axis_count; i++)
-        if (d->axes[i]->var == index && d->axes[i]->walk == WALK_WHOLE &&
-            (!extent || d->axes[i]->extent == extent)) {
+        if (d->axes[i]->var == index && d->axes[i]->walk == WALK_WHOLE && (!extent || d->axes[i]->extent == extent)) {
             d->axes[i]->coupled = true;
             return d->axes[i];
         }
     return NULL;
 }
 
-static DesignTile in_place(Design *d, const IrOp *op, const char *call, DesignTile t,
-                           DesignAxis *axis) {
+static DesignTile in_place(Design *d, const IrOp *op, const char *call, DesignTile t, DesignAxis *axis) {
     if (axis_position(&t, axis) < 0) t = spread(d, &t, axis);
-    const char *text =
-        arena_printf(d->arena, "%s(%s, axis=%d%s%s%s)", call, t.text, axis_position(&t, axis),
-                     ir_attr_bool(op, "reverse") ? ", reverse=true" : "",
-                     ir_attr_bool(op, "exclusive") ? ", exclusive=true" : "",
-                     ir_attr_bool(op, "descending") ? ", descending=true" : "");
+    const char *text = arena_printf(
+        d->arena, "%s(%s, axis=%d%s%s%s)", call, t.text, axis_position(&t, axis), ir_attr_bool(op, "reverse") ? ", reverse=true" : "",
+        ir_attr_bool(op, "exclusive") ? ", exclusive=true" : "", ir_attr_bool(op, "descending") ? ", descending=true" : "");
     return design_let(d, text, t.rank, t.axes, t.dtype);
 }
 
@@ -630,8 +598,7 @@ static DesignTile arg_extreme(Design *d, IrOp *op, const Aff *const *index) {
     Operand o = {.value = op->operands[0]};
     Fold f = {.kind = "max"};
     unsigned axis = (unsigned)ir_attr_int(op, "axis", 0);
-    if (!operand_index(d, o.value->type, 1u << axis, ir_attr_bool(op, "keepdim"), index,
-                       op->results[0].type->rank, true, o.index, &f))
+    if (!operand_index(d, o.value->type, 1u << axis, ir_attr_bool(op, "keepdim"), index, op->results[0].type->rank, true, o.index, &f))
         return (DesignTile){0};
     DesignTile t = operand_body(d, &o);
     if (d->error) return t;
@@ -642,8 +609,7 @@ static DesignTile arg_extreme(Design *d, IrOp *op, const Aff *const *index) {
     for (unsigned i = 0; i < t.rank; i++)
         if ((int)i != at) left[rank++] = t.axes[i];
     const char *call = strcmp(ir_attr_str(op, "kind", ""), "min") == 0 ? "argmin" : "argmax";
-    return design_let(d, arena_printf(d->arena, "%s(%s, axis=%d)", call, t.text, at), rank, left,
-                      DTYPE_I64);
+    return design_let(d, arena_printf(d->arena, "%s(%s, axis=%d)", call, t.text, at), rank, left, DTYPE_I64);
 }
 
 /* The first k of a descending sort, with where they stood. */
@@ -661,8 +627,7 @@ static DesignTile best(Design *d, IrValue *v, const Aff *const *index, int64_t k
     if (axis_position(&t, whole) < 0) t = spread(d, &t, whole);
     for (unsigned i = 0; i < t.rank; i++) axes[i] = t.axes[i] == whole ? short_axis : t.axes[i];
     const char *names[] = {design_name(d), design_name(d)};
-    design_line(d, "%s, %s = topk(%s, %lld, axis=%d)", names[0], names[1], t.text, (long long)k,
-                axis_position(&t, whole));
+    design_line(d, "%s, %s = topk(%s, %lld, axis=%d)", names[0], names[1], t.text, (long long)k, axis_position(&t, whole));
     DesignTile result = {0};
     for (unsigned i = 0; i < 2; i++) {
         DesignKnown known = {.value = &op->results[i], .count = rank};
@@ -688,8 +653,7 @@ static DesignTile sorted(Design *d, IrValue *v, const Aff *const *index) {
     }
     DesignAxis *part = whole_axis(d, index[axis], NULL);
     int64_t k;
-    if (part && ir_attr_bool(v->def, "descending") && aff_is_const(part->extent, &k))
-        return best(d, v, index, k);
+    if (part && ir_attr_bool(v->def, "descending") && aff_is_const(part->extent, &k)) return best(d, v, index, k);
     design_fail(d, "the indices of a sort, and parts of one, are only designed for as topk");
     return (DesignTile){0};
 }
@@ -723,15 +687,14 @@ static DesignTile recurred(Design *d, const IrOp *op, const Aff *const *index, D
     }
     const char *a = design_align(d, &part[0], all.rank, all.axes), *b = design_align(d, &part[1], all.rank, all.axes);
     const char *begin = starts ? arena_printf(d->arena, ", init=%s", design_align(d, &start, all.rank, all.axes)) : "";
-    const char *text = arena_printf(d->arena, "linear_scan(%s, %s, axis=%d%s%s%s)", a, b, axis_position(&all, axis),
-                                    ir_attr_bool(op, "reverse") ? ", reverse=true" : "",
-                                    ir_attr_bool(op, "exclusive") ? ", exclusive=true" : "", begin);
+    const char *text =
+        arena_printf(d->arena, "linear_scan(%s, %s, axis=%d%s%s%s)", a, b, axis_position(&all, axis),
+                     ir_attr_bool(op, "reverse") ? ", reverse=true" : "", ir_attr_bool(op, "exclusive") ? ", exclusive=true" : "", begin);
     return design_let(d, text, all.rank, all.axes, op->results[0].type->dtype);
 }
 
 static DesignTile scanned(Design *d, IrOp *op, const Aff *const *index) {
-    static const char *const calls[][2] = {
-        {"add", "cumsum"}, {"mul", "cumprod"}, {"max", "cummax"}};
+    static const char *const calls[][2] = {{"add", "cumsum"}, {"mul", "cumprod"}, {"max", "cummax"}};
     unsigned axis = (unsigned)ir_attr_int(op, "axis", 0);
     DesignAxis *whole = whole_axis(d, index[axis], op->results[0].type->extents[axis]);
     if (whole && strcmp(ir_attr_str(op, "kind", ""), "linear") == 0) return recurred(d, op, index, whole);
@@ -752,8 +715,7 @@ static DesignTile joined(Design *d, IrOp *op, const Aff *const *index) {
     double zero = 0;
     for (unsigned i = 0; i < op->operand_count && !d->error; i++) {
         IrValue *v = op->operands[i];
-        for (unsigned k = 0; k < rank; k++)
-            inner[k] = k == axis ? aff_sub(c, index[k], begin) : index[k];
+        for (unsigned k = 0; k < rank; k++) inner[k] = k == axis ? aff_sub(c, index[k], begin) : index[k];
         const char *name = design_source(d, v, inner);
         if (!name && !design_stage(d, v)) break;
         if (!name) name = design_staged_name(d, v);
@@ -761,10 +723,8 @@ static DesignTile joined(Design *d, IrOp *op, const Aff *const *index) {
         if (i) {
             DesignAxis *axes[DESIGN_RANK];
             unsigned n = design_union(&part, &result, axes);
-            const char *text =
-                arena_printf(d->arena, "where(%s < %s, %s, %s)", design_align(d, &at, n, axes),
-                             design_aff_text(d, begin), design_align(d, &result, n, axes),
-                             design_align(d, &part, n, axes));
+            const char *text = arena_printf(d->arena, "where(%s < %s, %s, %s)", design_align(d, &at, n, axes), design_aff_text(d, begin),
+                                            design_align(d, &result, n, axes), design_align(d, &part, n, axes));
             part = design_let(d, text, n, axes, part.dtype);
         }
         result = part;

@@ -10,19 +10,19 @@ enum { DESIGN_RANK = 16, DESIGN_TILE_RANK = 8, DESIGN_AXES = 32 };
 
 /* An axis of the loop nest that is being written: of its output, or folded. */
 typedef struct {
-    unsigned id;         /* position among the nest's axes: the canonical order */
+    unsigned id; /* position among the nest's axes: the canonical order */
     const Aff *extent;
-    const Aff *var;      /* AFF_VAR that stands for it; its identity is this axis */
-    const char *name;    /* loop variable, index of views */
+    const Aff *var;   /* AFF_VAR that stands for it; its identity is this axis */
+    const char *name; /* loop variable, index of views */
     DesignWalk walk;
-    const char *tile;    /* WALK_TILE: the constexpr that holds the extent */
+    const char *tile; /* WALK_TILE: the constexpr that holds the extent */
     bool folded;
-    bool ends;           /* what has been loaded along it is absent behind its end */
-    bool single;         /* of the output, of extent 1: its index is 0, and no tile has it */
+    bool ends;   /* what has been loaded along it is absent behind its end */
+    bool single; /* of the output, of extent 1: its index is 0, and no tile has it */
     /* What the dry run found out. */
-    bool coupled;        /* a value folded along it is used along it again: it has to be whole */
-    bool contiguous;     /* the last axis of a tensor that is read */
-    unsigned product;    /* which sides of a product vary along it: bits 1 and 2 */
+    bool coupled;     /* a value folded along it is used along it again: it has to be whole */
+    bool contiguous;  /* the last axis of a tensor that is read */
+    unsigned product; /* which sides of a product vary along it: bits 1 and 2 */
 } DesignAxis;
 
 /* A value that has been computed: what stands in the text for it, and the axes it varies along, in
@@ -83,38 +83,38 @@ typedef struct {
     Str *all_views;            /* of what stays: `views` is another one in a dry run */
     unsigned depth;            /* of indentation */
     unsigned names, view_count;
-    bool vectors;              /* outermost loops get the hint "vectorize" */
-    bool dry;                  /* finds out about axes: walks are whole */
-    bool in_product;           /* what is read is a factor: outside of it zeros do no harm */
-    bool direct;               /* what is read is a factor as it is, or is 0 in it where it is 0 */
-    bool lanes;                /* factors are multiplied lane by lane */
-    bool turns;                /* inside of a loop over what is folded */
-    bool ahead;                /* a loop brings the factors of products ahead */
+    bool vectors;    /* outermost loops get the hint "vectorize" */
+    bool dry;        /* finds out about axes: walks are whole */
+    bool in_product; /* what is read is a factor: outside of it zeros do no harm */
+    bool direct;     /* what is read is a factor as it is, or is 0 in it where it is 0 */
+    bool lanes;      /* factors are multiplied lane by lane */
+    bool turns;      /* inside of a loop over what is folded */
+    bool ahead;      /* a loop brings the factors of products ahead */
     const char *error;
-    Span at, error_at;         /* of the operation at work; where the error is */
+    Span at, error_at; /* of the operation at work; where the error is */
     unsigned axis_count;
     DesignAxis *axes[DESIGN_AXES];
-    unsigned outer_count;      /* axes of the output come first */
-    bool singles;              /* axes of extent 1 are none */
+    unsigned outer_count; /* axes of the output come first */
+    bool singles;         /* axes of extent 1 are none */
     VEC(DesignKnown) known;
     VEC(DesignBinding) bindings;
     VEC(DesignStaged) staged;
     VEC(DesignConstexpr) constexprs;
-    IrValue *staging;          /* the value whose nest is at work; it is not to be read */
+    IrValue *staging; /* the value whose nest is at work; it is not to be read */
     /* Bits are of results. */
-    uint64_t inout;            /* are stored to tensors that are read, too */
-    uint64_t stored;           /* have been, by finished nests */
-    uint64_t overwritten;      /* both */
-    uint64_t writes;           /* of `inout`, those of the nest at work */
-    uint64_t late, moved;      /* clashes: a tensor is read behind its end; a nest reads other elements than it stores */
-    uint64_t *made_of;         /* by an operation's mark: the `inout` tensors whose first values it is made of */
+    uint64_t inout;       /* are stored to tensors that are read, too */
+    uint64_t stored;      /* have been, by finished nests */
+    uint64_t overwritten; /* both */
+    uint64_t writes;      /* of `inout`, those of the nest at work */
+    uint64_t late, moved; /* clashes: a tensor is read behind its end; a nest reads other elements than it stores */
+    uint64_t *made_of;    /* by an operation's mark: the `inout` tensors whose first values it is made of */
     uint32_t op_count;
-    const bool *live;          /* by parameter: the results are made of it */
+    const bool *live; /* by parameter: the results are made of it */
 } Design;
 
 bool design_fail(Design *d, const char *what); /* false */
 void design_line(Design *d, const char *format, ...) PRINTF_LIKE(2, 3);
-const char *design_name(Design *d);            /* of a new tile */
+const char *design_name(Design *d); /* of a new tile */
 const char *design_aff_text(Design *d, const Aff *e);
 const char *design_constexpr(Design *d, const char *prefix, int64_t value);
 DesignAxis *design_axis_add(Design *d, const Aff *extent, bool folded);
@@ -132,8 +132,7 @@ unsigned design_union(const DesignTile *a, const DesignTile *b, DesignAxis **axe
 DesignTile design_let(Design *d, const char *expression, unsigned rank, DesignAxis *const *axes, Dtype dtype);
 
 /* design_access.c */
-DesignTile design_load(Design *d, const char *tensor, const IrType *type, const Aff *const *index,
-                       const double *pad);
+DesignTile design_load(Design *d, const char *tensor, const IrType *type, const Aff *const *index, const double *pad);
 DesignTile design_gather(Design *d, IrOp *element);
 /* An index expression as a tile of integers. */
 DesignTile design_index_tile(Design *d, const Aff *e, Dtype dtype);

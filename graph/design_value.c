@@ -53,8 +53,7 @@ const char *design_number(Design *d, double value, Dtype dtype) {
     return copy;
 }
 
-DesignTile design_let(Design *d, const char *expression, unsigned rank, DesignAxis *const *axes,
-                      Dtype dtype) {
+DesignTile design_let(Design *d, const char *expression, unsigned rank, DesignAxis *const *axes, Dtype dtype) {
     DesignTile t = {.text = design_name(d), .rank = rank, .is_tile = true, .dtype = dtype};
     for (unsigned i = 0; i < rank; i++) t.axes[i] = axes[i];
     design_line(d, "%s = %s", t.text, expression);
@@ -86,15 +85,13 @@ unsigned design_union(const DesignTile *a, const DesignTile *b, DesignAxis **axe
         for (unsigned side = 0; side < 2; side++) {
             const DesignTile *t = side ? b : a;
             for (unsigned i = 0; i < t->rank; i++)
-                if (t->axes[i]->id == id && position(t->axes[i], n, axes) < 0)
-                    axes[n++] = t->axes[i];
+                if (t->axes[i]->id == id && position(t->axes[i], n, axes) < 0) axes[n++] = t->axes[i];
         }
     return n;
 }
 
 /* The tile with its axes in the order in which they stand in `axes`. */
-static const char *reorder(Design *d, const DesignTile *t, unsigned rank, DesignAxis *const *axes,
-                           DesignAxis **ordered) {
+static const char *reorder(Design *d, const DesignTile *t, unsigned rank, DesignAxis *const *axes, DesignAxis **ordered) {
     unsigned n = 0;
     bool moved = false;
     Str order;
@@ -142,12 +139,10 @@ static const struct {
     const char *text;
     bool infix;
 } spellings[] = {
-    {IR_ADD, "+", true},         {IR_SUB, "-", true},         {IR_MUL, "*", true},
-    {IR_DIV, "/", true},         {IR_FLOORDIV, "//", true},   {IR_MOD, "%", true},
-    {IR_LT, "<", true},          {IR_LE, "<=", true},         {IR_EQ, "==", true},
-    {IR_NE, "!=", true},         {IR_SHL, "<<", true},        {IR_SHR, ">>", true},
-    {IR_XOR, "^", true},         {IR_SELECT, "where", false}, {IR_RINT, "round", false},
-    {IR_CEIL, "ceiling", false},
+    {IR_ADD, "+", true},       {IR_SUB, "-", true},         {IR_MUL, "*", true},       {IR_DIV, "/", true},
+    {IR_FLOORDIV, "//", true}, {IR_MOD, "%", true},         {IR_LT, "<", true},        {IR_LE, "<=", true},
+    {IR_EQ, "==", true},       {IR_NE, "!=", true},         {IR_SHL, "<<", true},      {IR_SHR, ">>", true},
+    {IR_XOR, "^", true},       {IR_SELECT, "where", false}, {IR_RINT, "round", false}, {IR_CEIL, "ceiling", false},
 };
 
 static const char *spelling(const IrOp *op, bool *infix) {
@@ -167,8 +162,7 @@ static const char *spelling(const IrOp *op, bool *infix) {
 static DesignTile lanewise(Design *d, IrOp *op, const Aff *const *index) {
     DesignTile parts[3] = {0}, all = {0};
     DesignAxis *axes[DESIGN_RANK];
-    bool counts = op->opcode == IR_CAST && op->operands[0]->type->kind == IR_TYPE_SCALAR &&
-                  op->operands[0]->type->is_index;
+    bool counts = op->opcode == IR_CAST && op->operands[0]->type->kind == IR_TYPE_SCALAR && op->operands[0]->type->is_index;
     const Aff *at = counts ? design_index(d, op->operands[0]) : NULL;
     if (at) return design_index_tile(d, at, op->results[0].type->dtype);
     for (unsigned i = 0; i < op->operand_count && i < 3; i++) {
@@ -181,16 +175,14 @@ static DesignTile lanewise(Design *d, IrOp *op, const Aff *const *index) {
     all.dtype = op->results[0].type->dtype;
     bool infix;
     const char *name = spelling(op, &infix), *text[3] = {0};
-    for (unsigned i = 0; i < op->operand_count; i++)
-        text[i] = design_align(d, &parts[i], all.rank, all.axes);
+    for (unsigned i = 0; i < op->operand_count; i++) text[i] = design_align(d, &parts[i], all.rank, all.axes);
     if (infix)
         all.text = arena_printf(d->arena, "%s %s %s", text[0], name, text[1]);
     else if (op->opcode == IR_CAST)
         all.text = arena_printf(d->arena, "cast(%s, dtype=%s)", text[0], dtype_name(all.dtype));
     else
-        all.text =
-            arena_printf(d->arena, "%s(%s%s%s%s%s)", name, text[0], text[1] ? ", " : "",
-                         text[1] ? text[1] : "", text[2] ? ", " : "", text[2] ? text[2] : "");
+        all.text = arena_printf(d->arena, "%s(%s%s%s%s%s)", name, text[0], text[1] ? ", " : "", text[1] ? text[1] : "", text[2] ? ", " : "",
+                                text[2] ? text[2] : "");
     if (all.is_tile) return design_let(d, all.text, all.rank, all.axes, all.dtype);
     all.text = arena_printf(d->arena, "(%s)", all.text);
     return all;
@@ -201,14 +193,9 @@ static DesignTile constant(Design *d, const IrOp *op) {
     Dtype dtype = op->results[0].type->dtype;
     DesignTile t = {.dtype = dtype};
     if (value && value->kind != IR_ATTR_FLOAT && dtype_is_int(dtype))
-        t.text = arena_printf(d->arena, value->integer < 0 ? "(%lld)" : "%lld",
-                              (long long)value->integer);
+        t.text = arena_printf(d->arena, value->integer < 0 ? "(%lld)" : "%lld", (long long)value->integer);
     else
-        t.text = design_number(d,
-                               !value                         ? 0
-                               : value->kind == IR_ATTR_FLOAT ? value->number
-                                                              : (double)value->integer,
-                               dtype);
+        t.text = design_number(d, !value ? 0 : value->kind == IR_ATTR_FLOAT ? value->number : (double)value->integer, dtype);
     return t;
 }
 
@@ -216,8 +203,7 @@ static DesignTile constant(Design *d, const IrOp *op) {
 
 static const Aff *linear(Design *d, const IrType *t, const Aff *const *index) {
     const Aff *at = aff_const(d->module->affs, 0);
-    for (unsigned i = 0; i < t->rank; i++)
-        at = aff_add(d->module->affs, aff_mul(d->module->affs, at, t->extents[i]), index[i]);
+    for (unsigned i = 0; i < t->rank; i++) at = aff_add(d->module->affs, aff_mul(d->module->affs, at, t->extents[i]), index[i]);
     return at;
 }
 
@@ -263,8 +249,7 @@ static DesignTile moved(Design *d, IrOp *op, const Aff *const *index) {
             inner[axes->ints[i]] = index[i];
         } else if (op->opcode == IR_GRAPH_FLIP) {
             bool here = ir_attr_int(op, "axis", 0) == (int64_t)i;
-            inner[i] = !here ? index[i]
-                             : aff_sub(c, aff_sub(c, from->extents[i], aff_const(c, 1)), index[i]);
+            inner[i] = !here ? index[i] : aff_sub(c, aff_sub(c, from->extents[i], aff_const(c, 1)), index[i]);
         } else { /* a broadcast */
             inner[i] = is_one(from->extents[i]) ? aff_const(c, 0) : index[axes->ints[i]];
         }
@@ -281,8 +266,8 @@ static DesignTile random_numbers(Design *d, IrOp *op, const Aff *const *index) {
     DesignTile seed = design_value(d, op->operands[0], NULL);
     DesignTile offset = design_value(d, op->operands[1], NULL);
     DesignTile at = design_index_tile(d, linear(d, t, index), DTYPE_I64);
-    const char *text = arena_printf(d->arena, "random(%s, seed=%s, offset=%s, dtype=%s)", at.text,
-                                    seed.text, offset.text, dtype_name(t->dtype));
+    const char *text =
+        arena_printf(d->arena, "random(%s, seed=%s, offset=%s, dtype=%s)", at.text, seed.text, offset.text, dtype_name(t->dtype));
     return design_let(d, text, at.rank, at.axes, t->dtype);
 }
 
@@ -292,8 +277,7 @@ static DesignTile parameter(Design *d, IrValue *v, const Aff *const *index) {
     for (unsigned i = 0; i < d->f->param_count; i++) {
         const IrParam *p = &d->f->params[i];
         if (d->f->body->args[i] != v) continue;
-        if (p->kind == IR_PARAM_TENSOR)
-            return design_load(d, design_source(d, v, index), v->type, index, NULL);
+        if (p->kind == IR_PARAM_TENSOR) return design_load(d, design_source(d, v, index), v->type, index, NULL);
         return (DesignTile){.text = p->name, .dtype = v->type->dtype};
     }
     return design_index_tile(d, design_index(d, v), DTYPE_I64);
@@ -365,8 +349,7 @@ static DesignTile compute(Design *d, IrValue *v, const Aff *const *index) {
         return design_along(d, v, index);
     default:
         if (ir_has_trait(op, IR_ELEMENTWISE)) return lanewise(d, op, index);
-        design_fail(d,
-                    arena_printf(d->arena, "%s is not designed for", ir_op_info(op->opcode)->name));
+        design_fail(d, arena_printf(d->arena, "%s is not designed for", ir_op_info(op->opcode)->name));
         return (DesignTile){0};
     }
 }
@@ -380,8 +363,7 @@ static unsigned key_of(Design *d, const IrValue *v, const Aff *const *index, con
         return n;
     }
     for (size_t i = 0; v->def && i < d->bindings.len; i++)
-        if (v->def->block == d->bindings.data[i].arg->block && n < 2 * DESIGN_RANK)
-            key[n++] = d->bindings.data[i].index;
+        if (v->def->block == d->bindings.data[i].arg->block && n < 2 * DESIGN_RANK) key[n++] = d->bindings.data[i].index;
     return n;
 }
 
@@ -391,8 +373,7 @@ DesignTile design_value(Design *d, IrValue *v, const Aff *const *index) {
     unsigned n = key_of(d, v, index, key);
     for (size_t i = d->known.len; i-- > 0;) {
         const DesignKnown *k = &d->known.data[i];
-        if (k->value == v && k->count == n && (!k->direct || d->direct) && memcmp(k->index, key, n * sizeof *key) == 0)
-            return k->tile;
+        if (k->value == v && k->count == n && (!k->direct || d->direct) && memcmp(k->index, key, n * sizeof *key) == 0) return k->tile;
     }
     DesignKnown k = {.value = v, .count = n, .direct = d->direct};
     memcpy(k.index, key, n * sizeof *key);

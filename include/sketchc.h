@@ -36,7 +36,7 @@ extern "C" {
 /* Statuses are the driver's exit codes. */
 typedef enum {
     SKETCHC_OK = 0,
-    SKETCHC_SOURCE_ERROR = 1,  /* diagnostics say what and where */
+    SKETCHC_SOURCE_ERROR = 1, /* diagnostics say what and where */
     SKETCHC_USAGE_ERROR = 2,
     SKETCHC_VERIFY_FAILED = 3,
     SKETCHC_MISSING = 4,       /* a tool, device or library that this machine lacks */
@@ -46,7 +46,7 @@ typedef enum {
     SKETCHC_INTERRUPTED = 130
 } sketchc_status;
 
-SKETCHC_API const char *sketchc_version(void);      /* "0.1.0" */
+SKETCHC_API const char *sketchc_version(void); /* "0.1.0" */
 SKETCHC_API unsigned sketchc_api_version(void);
 SKETCHC_API const char *sketchc_llvm_version(void); /* null: built without the PTX target */
 SKETCHC_API void sketchc_free(void *memory);
@@ -60,23 +60,23 @@ typedef struct {
 } sketchc_define;
 
 typedef struct {
-    size_t size;             /* sizeof(sketchc_options) */
-    const char *target;      /* "nvptx" (default; without LLVM "cuda"), "cuda", "openmp" */
-    const char *arch;        /* "sm_80", "sm_90a", ..., "x86-64-v3"; null: the target's default */
-    const char *target_file; /* text of a target document that replaces the built-in one; null: none */
-    const char *sketch;      /* which sketch of the file; null: the first */
+    size_t size;                   /* sizeof(sketchc_options) */
+    const char *target;            /* "nvptx" (default; without LLVM "cuda"), "cuda", "openmp" */
+    const char *arch;              /* "sm_80", "sm_90a", ..., "x86-64-v3"; null: the target's default */
+    const char *target_file;       /* text of a target document that replaces the built-in one; null: none */
+    const char *sketch;            /* which sketch of the file; null: the first */
     const sketchc_define *defines; /* -D NAME=VALUE */
     size_t define_count;
     bool strict_hints, deterministic, verify_each;
-    const char *passes;      /* a list that replaces the pipeline; null: the pipeline */
+    const char *passes; /* a list that replaces the pipeline; null: the pipeline */
     const char *print_ir_after, *stop_after;
-    const char *fault;       /* tests only: a planted fault; null */
+    const char *fault; /* tests only: a planted fault; null */
     /* Called before the passes run with the text IR that repeats them, for a crash handler; the text
      * lives until the unit's next call. May be null. */
     void (*on_reproducer)(void *context, const char *text, size_t size);
     void *context;
     const char *design; /* the style of the sketch that is made where the file has none; null: chosen */
-    bool check; /* run and verify report index values outside of their axis and integer divisions by zero */
+    bool check;         /* run and verify report index values outside of their axis and integer divisions by zero */
 } sketchc_options;
 
 /* A unit holds one source text (copied) and all that is made from it. `path` is shown in
@@ -91,24 +91,21 @@ SKETCHC_API sketchc_status sketchc_check(sketchc_unit *unit, const sketchc_optio
  * "cubin" (by CUDA's tools), "cuda", "c", "artifact"; null: the target's code. Without a target a form
  * of code chooses one. On success *data holds `size` bytes, with a NUL behind them. A
  * unit may be emitted several times, with different options. */
-SKETCHC_API sketchc_status sketchc_emit(sketchc_unit *unit, const sketchc_options *options, const char *form,
-                                        char **data, size_t *size);
+SKETCHC_API sketchc_status sketchc_emit(sketchc_unit *unit, const sketchc_options *options, const char *form, char **data, size_t *size);
 
 /* As sketchc_emit for forms that are text (*data is NUL-terminated); (*lines)[i] is the line of the source, from 1, that line i
  * of the text comes from, 0 where it comes from none. The caller frees both. */
-SKETCHC_API sketchc_status sketchc_emit_lines(sketchc_unit *unit, const sketchc_options *options, const char *form,
-                                              char **data, uint32_t **lines, size_t *line_count);
+SKETCHC_API sketchc_status sketchc_emit_lines(sketchc_unit *unit, const sketchc_options *options, const char *form, char **data,
+                                              uint32_t **lines, size_t *line_count);
 
 /* One self-contained HTML page about the sketch: source, tile IR, kernel IR and code side by side with their lines linked,
  * layouts as pictures, launches. *text is NUL-terminated, the caller frees it. */
-SKETCHC_API sketchc_status sketchc_explain_page(sketchc_unit *unit, const sketchc_options *options, char **text,
-                                                size_t *size);
+SKETCHC_API sketchc_status sketchc_explain_page(sketchc_unit *unit, const sketchc_options *options, char **text, size_t *size);
 
 /* How long the kernels should take at each case by the cost model of the target: the binding roof, the
  * predicted part of the floor (each tensor moved once at the ceilings), and why. "text" or "json"
  * (docs/schemas/prediction.schema.json). Where the target's ceilings are not known (processors), it says so. */
-SKETCHC_API sketchc_status sketchc_predict(sketchc_unit *unit, const sketchc_options *options, const char *format,
-                                           char **report);
+SKETCHC_API sketchc_status sketchc_predict(sketchc_unit *unit, const sketchc_options *options, const char *format, char **report);
 
 /* The source in the one style of .sketch files; *text is NUL-terminated, caller frees. A source that does not parse is
  * SKETCHC_SOURCE_ERROR, with diagnostics. */
@@ -128,8 +125,7 @@ SKETCHC_API bool sketchc_design_is_naive(size_t style);
 /* A file of its own, formatted: the unit's operator and a sketch OPERATOR_STYLE for it. The same operator
  * and style give the same text. Some styles do not fit some operators: then SKETCHC_SOURCE_ERROR, or a
  * text that fails to compile. *text is NUL-terminated, caller frees. */
-SKETCHC_API sketchc_status sketchc_design(sketchc_unit *unit, const sketchc_options *options, size_t style,
-                                          char **text, size_t *size);
+SKETCHC_API sketchc_status sketchc_design(sketchc_unit *unit, const sketchc_options *options, size_t style, char **text, size_t *size);
 
 /* Diagnostics of the last call: "text", "color" (text with terminal colours), "json", "sarif";
  * "brief", "brief-color": as "text", "color", but one line for all hints that are not followed. */
@@ -149,11 +145,9 @@ SKETCHC_API const char *sketchc_explain(const char *code);
 typedef struct sketchc_artifact sketchc_artifact;
 
 /* Compiles `unit` to an artifact. */
-SKETCHC_API sketchc_status sketchc_compile(sketchc_unit *unit, const sketchc_options *options,
-                                           sketchc_artifact **artifact);
+SKETCHC_API sketchc_status sketchc_compile(sketchc_unit *unit, const sketchc_options *options, sketchc_artifact **artifact);
 /* Reads the bytes of a .ska file; on failure *message says why (caller frees). */
-SKETCHC_API sketchc_status sketchc_artifact_read(const void *data, size_t size, sketchc_artifact **artifact,
-                                                 char **message);
+SKETCHC_API sketchc_status sketchc_artifact_read(const void *data, size_t size, sketchc_artifact **artifact, char **message);
 SKETCHC_API void sketchc_artifact_destroy(sketchc_artifact *artifact);
 /* 32 digits and a NUL, equal for artifacts with the same code and launches: names of sketches, comments, constexprs and the operator's
  * cases make no difference. */
@@ -172,7 +166,7 @@ typedef struct {
 } sketchc_file;
 
 typedef struct {
-    size_t size;           /* sizeof(sketchc_run_options) */
+    size_t size; /* sizeof(sketchc_run_options) */
     uint64_t seed;
     double time_limit_s;   /* of one case; 0: 60 */
     uint64_t max_bytes;    /* larger cases are skipped; 0: a quarter of the device's memory */
@@ -186,9 +180,9 @@ typedef struct {
     bool warm;             /* bench: leave the cache warm between samples */
     unsigned samples;      /* bench; 0: chosen */
     unsigned device, threads;
-    bool exact; /* verify: inputs are small integers; what can be exact must be met bit for bit */
-    const char *baseline; /* bench: a command that speaks the protocol of docs/cli.md; null: none */
-    double give_up_s; /* bench: a case whose launches take longer is "slow" and not timed to the end; 0: none */
+    bool exact;                    /* verify: inputs are small integers; what can be exact must be met bit for bit */
+    const char *baseline;          /* bench: a command that speaks the protocol of docs/cli.md; null: none */
+    double give_up_s;              /* bench: a case whose launches take longer is "slow" and not timed to the end; 0: none */
     const sketchc_define *defines; /* symbols and scalars as text, for callers that do not know which a name is; also constexprs
                                       that the artifact was compiled with, at the same value. Of equal names the last counts. A
                                       name that there is not, or a value that is none, is SKETCHC_USAGE_ERROR */
@@ -197,13 +191,13 @@ typedef struct {
 
 /* Each runs in a disposable process and returns, besides the status, a report: "text", "verbose"
  * (sketchc_verify: a line for every ragged size) or "json" (docs/schemas/). The calling process must not have initialised CUDA. */
-SKETCHC_API sketchc_status sketchc_run(const sketchc_artifact *artifact, const sketchc_run_options *options,
-                                       const sketchc_file *inputs, size_t input_count, const sketchc_file *outputs,
-                                       size_t output_count, const char *format, char **report);
-SKETCHC_API sketchc_status sketchc_verify(const sketchc_artifact *artifact, const sketchc_run_options *options,
-                                          const char *format, char **report);
-SKETCHC_API sketchc_status sketchc_bench(const sketchc_artifact *artifact, const sketchc_run_options *options,
-                                         const char *format, char **report);
+SKETCHC_API sketchc_status sketchc_run(const sketchc_artifact *artifact, const sketchc_run_options *options, const sketchc_file *inputs,
+                                       size_t input_count, const sketchc_file *outputs, size_t output_count, const char *format,
+                                       char **report);
+SKETCHC_API sketchc_status sketchc_verify(const sketchc_artifact *artifact, const sketchc_run_options *options, const char *format,
+                                          char **report);
+SKETCHC_API sketchc_status sketchc_bench(const sketchc_artifact *artifact, const sketchc_run_options *options, const char *format,
+                                         char **report);
 
 /* ---- In the caller's process ----
  * For programs that hold their data already: nothing is copied, checked or timed, and a kernel that
@@ -221,8 +215,7 @@ typedef struct {
  * options->device, whose primary context becomes the calling thread's; workspaces are made. The
  * artifact must outlive the kernel. On failure *message says why (caller frees). */
 SKETCHC_API sketchc_status sketchc_kernel_open(const sketchc_artifact *artifact, const sketchc_run_options *options,
-                                               const sketchc_buffer *buffers, size_t buffer_count,
-                                               sketchc_kernel **kernel, char **message);
+                                               const sketchc_buffer *buffers, size_t buffer_count, sketchc_kernel **kernel, char **message);
 /* Puts the kernel's launches on a CUstream (null: the default stream) and returns; on the CPU runs them. */
 SKETCHC_API sketchc_status sketchc_kernel_launch(sketchc_kernel *kernel, void *stream, char **message);
 /* JSON: the launches with grid, block, cluster, registers and occupancy (docs/schemas/kernel.schema.json). */
@@ -242,8 +235,7 @@ SKETCHC_API char *sketchc_native_arch(const char *target);
 /* Measures what a device's memory gives (copy, read, fill, an empty launch) and keeps it in the cache,
  * where sketchc_bench finds it. target: "openmp" for the processor, else the GPU. "text" or "json"
  * (docs/schemas/calibration.schema.json). */
-SKETCHC_API sketchc_status sketchc_calibrate(const char *target, const sketchc_run_options *options,
-                                             const char *format, char **report);
+SKETCHC_API sketchc_status sketchc_calibrate(const char *target, const sketchc_run_options *options, const char *format, char **report);
 /* The kernel cache: "text" or "json" of its folder, entries and bytes; or empties it. */
 SKETCHC_API char *sketchc_cache_info(const char *format);
 SKETCHC_API uint64_t sketchc_cache_clear(void);

@@ -28,7 +28,9 @@ IrAttr *ir_attrs_clone(IrModule *m, const IrAttr *list) {
     return first;
 }
 
-static IrModule *module_of(const IrOp *op) { return op->block->func->module; }
+static IrModule *module_of(const IrOp *op) {
+    return op->block->func->module;
+}
 
 /* ---- Ops ---- */
 
@@ -79,7 +81,9 @@ void ir_attr_copy(IrOp *to, const IrOp *from, const char *key) {
     copy->next = next;
 }
 
-const IrAttr *ir_attr(const IrOp *op, const char *key) { return ir_attr_in(op->attrs, key); }
+const IrAttr *ir_attr(const IrOp *op, const char *key) {
+    return ir_attr_in(op->attrs, key);
+}
 
 int64_t ir_attr_int(const IrOp *op, const char *key, int64_t fallback) {
     const IrAttr *attr = ir_attr(op, key);
@@ -119,15 +123,16 @@ void ir_func_attr_set_ints(IrFunc *f, const char *key, size_t count, const int64
 }
 
 void ir_func_attr_set_str(IrFunc *f, const char *key, const char *value) {
-    ir_attr_slot(f->module, &f->attrs, key, IR_ATTR_STR)->string =
-        ir_intern_string(f->module, value);
+    ir_attr_slot(f->module, &f->attrs, key, IR_ATTR_STR)->string = ir_intern_string(f->module, value);
 }
 
 void ir_func_attr_set_aff(IrFunc *f, const char *key, const Aff *value) {
     ir_attr_slot(f->module, &f->attrs, key, IR_ATTR_AFF)->aff = value;
 }
 
-const IrAttr *ir_func_attr(const IrFunc *f, const char *key) { return ir_attr_in(f->attrs, key); }
+const IrAttr *ir_func_attr(const IrFunc *f, const char *key) {
+    return ir_attr_in(f->attrs, key);
+}
 
 int64_t ir_func_attr_int(const IrFunc *f, const char *key, int64_t fallback) {
     const IrAttr *attr = ir_func_attr(f, key);
@@ -164,6 +169,10 @@ static bool is_touched_before(const IrFunc *f, unsigned index, Before how) {
     return false;
 }
 
-bool ir_param_is_used_before(const IrFunc *f, unsigned index) { return is_touched_before(f, index, BEFORE_USED); }
+bool ir_param_is_used_before(const IrFunc *f, unsigned index) {
+    return is_touched_before(f, index, BEFORE_USED);
+}
 
-bool ir_param_is_written_before(const IrFunc *f, unsigned index) { return is_touched_before(f, index, BEFORE_WRITTEN); }
+bool ir_param_is_written_before(const IrFunc *f, unsigned index) {
+    return is_touched_before(f, index, BEFORE_WRITTEN);
+}

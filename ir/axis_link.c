@@ -49,9 +49,7 @@ static IrAxisLink reshaped_link(const IrOp *op, unsigned axis) {
     const IrType *from = op->operands[0]->type, *to = op->results[0].type;
     unsigned least = from->rank < to->rank ? from->rank : to->rank, front = 0, back = 0;
     while (front < least && from->extents[front] == to->extents[front]) front++;
-    while (front + back < least &&
-           from->extents[from->rank - 1 - back] == to->extents[to->rank - 1 - back])
-        back++;
+    while (front + back < least && from->extents[from->rank - 1 - back] == to->extents[to->rank - 1 - back]) back++;
     if (axis < front) return same(axis);
     if (axis + back >= from->rank) return same(axis + to->rank - from->rank);
     return apart();
@@ -72,8 +70,7 @@ static IrAxisLink sliced_link(const IrOp *op, unsigned first, unsigned axis, boo
     for (unsigned i = 0; letters[i]; operand += letters[i++] == 'r' ? 2 : 1) {
         bool range = letters[i] == 'r', wanted = from_part ? range && kept == axis : i == axis;
         if (wanted) {
-            bool stays = range && (!steps || steps->ints[kept] == 1) &&
-                         is_whole_range(op, operand, whole, i);
+            bool stays = range && (!steps || steps->ints[kept] == 1) && is_whole_range(op, operand, whole, i);
             if (!stays) return apart();
             return same(op->opcode == IR_TILE_EXTRACT ? kept : i);
         }
@@ -92,17 +89,25 @@ static IrAxisLink gathered_link(const IrOp *op, unsigned operand, unsigned axis)
 static IrAxisLink moved_link(const IrOp *op, unsigned operand, unsigned axis) {
     switch (op->opcode) {
     case IR_TILE_TRANSPOSE:
-    case IR_GRAPH_TRANSPOSE: return transposed_link(op, axis);
+    case IR_GRAPH_TRANSPOSE:
+        return transposed_link(op, axis);
     case IR_TILE_BROADCAST:
-    case IR_GRAPH_BROADCAST: return broadcast_link(op, axis);
+    case IR_GRAPH_BROADCAST:
+        return broadcast_link(op, axis);
     case IR_TILE_RESHAPE:
-    case IR_GRAPH_RESHAPE: return reshaped_link(op, axis);
+    case IR_GRAPH_RESHAPE:
+        return reshaped_link(op, axis);
     case IR_TILE_CONCAT:
-    case IR_GRAPH_CONCAT: return names_axis(op, axis) ? apart() : same(axis);
-    case IR_TILE_EXTRACT: return sliced_link(op, 1, axis, false);
-    case IR_TILE_INSERT: return sliced_link(op, 2, axis, operand == 1);
-    case IR_TILE_GATHER: return gathered_link(op, operand, axis);
-    default: return apart();
+    case IR_GRAPH_CONCAT:
+        return names_axis(op, axis) ? apart() : same(axis);
+    case IR_TILE_EXTRACT:
+        return sliced_link(op, 1, axis, false);
+    case IR_TILE_INSERT:
+        return sliced_link(op, 2, axis, operand == 1);
+    case IR_TILE_GATHER:
+        return gathered_link(op, operand, axis);
+    default:
+        return apart();
     }
 }
 
@@ -111,7 +116,6 @@ IrAxisLink ir_axis_link(const IrOp *op, unsigned operand, unsigned axis) {
     if (traits & IR_FOLDS) return folded_link(op, axis);
     if (traits & IR_MOVES) return moved_link(op, operand, axis);
     if ((traits & IR_ALONG) && names_axis(op, axis) && operand == 2) return apart(); /* the start of a scan */
-    if ((traits & IR_ALONG) && names_axis(op, axis))
-        return (IrAxisLink){IR_AXIS_MIXED, (int)axis};
+    if ((traits & IR_ALONG) && names_axis(op, axis)) return (IrAxisLink){IR_AXIS_MIXED, (int)axis};
     return same(axis);
 }

@@ -29,11 +29,13 @@ static uint64_t mix(uint64_t h, uint64_t v) {
 
 /* ---- Equality ---- */
 
-static bool bits_equal(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
+static bool bits_equal(double a, double b) {
+    return memcmp(&a, &b, sizeof a) == 0;
+}
 
 static bool attr_equal(const IrAttr *a, const IrAttr *b) {
-    if (a->kind != b->kind || a->integer != b->integer || !bits_equal(a->number, b->number) ||
-        a->string != b->string || a->type != b->type || a->aff != b->aff || a->count != b->count)
+    if (a->kind != b->kind || a->integer != b->integer || !bits_equal(a->number, b->number) || a->string != b->string ||
+        a->type != b->type || a->aff != b->aff || a->count != b->count)
         return false;
     for (size_t i = 0; i < a->count; i++) {
         if (a->kind == IR_ATTR_INTS && a->ints[i] != b->ints[i]) return false;
@@ -53,26 +55,22 @@ static bool attrs_equal(const IrAttr *a, const IrAttr *b) {
 }
 
 static bool ops_equal(const IrOp *a, const IrOp *b) {
-    if (a->opcode != b->opcode || a->operand_count != b->operand_count ||
-        a->result_count != b->result_count)
-        return false;
+    if (a->opcode != b->opcode || a->operand_count != b->operand_count || a->result_count != b->result_count) return false;
     for (unsigned i = 0; i < a->operand_count; i++)
         if (a->operands[i] != b->operands[i]) return false;
     for (unsigned i = 0; i < a->result_count; i++)
-        if (a->results[i].type != b->results[i].type ||
-            a->results[i].storage != b->results[i].storage)
-            return false;
+        if (a->results[i].type != b->results[i].type || a->results[i].storage != b->results[i].storage) return false;
     return attrs_equal(a->attrs, b->attrs);
 }
 
-bool ir_attrs_equal(const IrOp *a, const IrOp *b) { return attrs_equal(a->attrs, b->attrs); }
+bool ir_attrs_equal(const IrOp *a, const IrOp *b) {
+    return attrs_equal(a->attrs, b->attrs);
+}
 
 static uint64_t op_hash(const IrOp *op) {
     uint64_t h = mix((uint64_t)op->opcode, op->operand_count);
-    for (unsigned i = 0; i < op->operand_count; i++)
-        h = mix(h, (uint64_t)(uintptr_t)op->operands[i]);
-    for (unsigned i = 0; i < op->result_count; i++)
-        h = mix(h, (uint64_t)(uintptr_t)op->results[i].type);
+    for (unsigned i = 0; i < op->operand_count; i++) h = mix(h, (uint64_t)(uintptr_t)op->operands[i]);
+    for (unsigned i = 0; i < op->result_count; i++) h = mix(h, (uint64_t)(uintptr_t)op->results[i].type);
     const IrAttr *value = ir_attr(op, "value");
     return value ? mix(h, (uint64_t)value->integer) : h;
 }

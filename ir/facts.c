@@ -8,13 +8,17 @@ typedef struct {
     AffFacts *facts;
 } Facts;
 
-static const Aff *constant(const Facts *f, int64_t value) { return aff_const(f->m->affs, value); }
+static const Aff *constant(const Facts *f, int64_t value) {
+    return aff_const(f->m->affs, value);
+}
 
 static const Aff *difference(const Facts *f, const Aff *a, const Aff *b) {
     return aff_sub(f->m->affs, a, b);
 }
 
-static bool usable(const Aff *e) { return e->kind != AFF_OVERFLOW; }
+static bool usable(const Aff *e) {
+    return e->kind != AFF_OVERFLOW;
+}
 
 /* ---- Statements ---- */
 
@@ -28,8 +32,7 @@ static void assume_divisibility(const Facts *f, const Aff *e) {
     if (e->kind != AFF_SUM) return;
     for (size_t i = 0; i < e->count; i++) {
         const Aff *quotient = e->args[i];
-        if (quotient->kind != AFF_FLOORDIV || !aff_is_const(quotient->args[1], &d) || d <= 0)
-            continue;
+        if (quotient->kind != AFF_FLOORDIV || !aff_is_const(quotient->args[1], &d) || d <= 0) continue;
         if (e->coefs[i] != -d) continue;
         const Aff *rest = aff_add(f->m->affs, e, aff_mul(f->m->affs, constant(f, d), quotient));
         if (rest == quotient->args[0]) aff_facts_multiple(f->facts, rest, d);
@@ -88,7 +91,9 @@ static void assume_condition(const Facts *f, IrValue *cond, bool holds, unsigned
 
 /* ---- Regions ---- */
 
-static const Aff *leaf_of(const Facts *f, IrValue *v) { return aff_var(f->m->affs, v, v->name); }
+static const Aff *leaf_of(const Facts *f, IrValue *v) {
+    return aff_var(f->m->affs, v, v->name);
+}
 
 static int64_t greatest_divisor(int64_t a, int64_t b) {
     while (b) {
@@ -115,8 +120,7 @@ static void assume_loop(const Facts *f, const IrOp *op) {
     assume_nonneg(f, difference(f, hi, lb));
     int64_t first = 0;
     bool from_zero = aff_is_const(lb, &first) && first == 0;
-    int64_t common =
-        from_zero ? step : greatest_divisor(aff_known_divisor(f->facts, lb, step), step);
+    int64_t common = from_zero ? step : greatest_divisor(aff_known_divisor(f->facts, lb, step), step);
     if (common > 1) aff_facts_multiple(f->facts, leaf_of(f, i), common);
 }
 
@@ -125,27 +129,34 @@ static void assume_map(const Facts *f, const IrOp *op) {
     const IrBlock *body = op->regions[0];
     if (!extents || extents->kind != IR_ATTR_INTS) return;
     for (unsigned i = 0; i < body->arg_count && i < extents->count; i++)
-        aff_facts_range(f->facts, leaf_of(f, body->args[i]), constant(f, 0),
-                        constant(f, extents->ints[i] - 1));
+        aff_facts_range(f->facts, leaf_of(f, body->args[i]), constant(f, 0), constant(f, extents->ints[i] - 1));
 }
 
 static void assume_generic(const Facts *f, const IrOp *op) {
     const IrBlock *body = op->regions[0];
     for (unsigned i = 0; i < body->arg_count && i < op->operand_count; i++) {
         const Aff *hi = difference(f, ir_aff_of(f->m, op->operands[i]), constant(f, 1));
-        aff_facts_range(f->facts, leaf_of(f, body->args[i]), constant(f, 0),
-                        usable(hi) ? hi : NULL);
+        aff_facts_range(f->facts, leaf_of(f, body->args[i]), constant(f, 0), usable(hi) ? hi : NULL);
     }
 }
 
 static void assume_region(const Facts *f, const IrOp *parent, const IrBlock *region) {
     switch (parent->opcode) {
     case IR_FOR:
-    case IR_PARALLEL: assume_loop(f, parent); break;
-    case IR_MAP: assume_map(f, parent); break;
-    case IR_GRAPH_GENERIC: assume_generic(f, parent); break;
-    case IR_IF: assume_condition(f, parent->operands[0], region == parent->regions[0], 8); break;
-    default: break;
+    case IR_PARALLEL:
+        assume_loop(f, parent);
+        break;
+    case IR_MAP:
+        assume_map(f, parent);
+        break;
+    case IR_GRAPH_GENERIC:
+        assume_generic(f, parent);
+        break;
+    case IR_IF:
+        assume_condition(f, parent->operands[0], region == parent->regions[0], 8);
+        break;
+    default:
+        break;
     }
 }
 
@@ -162,8 +173,7 @@ static const Aff *special_extent(const Facts *f, const IrFunc *func, const char 
         if (!grid || grid->kind != IR_ATTR_AFF) return NULL;
         return aff_floordiv(f->m->affs, grid->aff, constant(f, ir_func_cluster(func)));
     }
-    static const char *const grid[][2] = {
-        {"ctaid.x", "grid_x"}, {"ctaid.y", "grid_y"}, {"ctaid.z", "grid_z"}};
+    static const char *const grid[][2] = {{"ctaid.x", "grid_x"}, {"ctaid.y", "grid_y"}, {"ctaid.z", "grid_z"}};
     for (size_t i = 0; i < COUNT_OF(grid); i++) {
         if (strcmp(name, grid[i][0]) != 0) continue;
         const IrAttr *attr = ir_func_attr(func, grid[i][1]);
@@ -197,13 +207,13 @@ static void assume_specials(const Facts *f, const IrBlock *block) {
 static void assume_function(const Facts *f, const IrFunc *func) {
     for (size_t i = 0; i < func->constraint_count; i++) {
         const IrConstraint *c = &func->constraints[i];
-        if (c->equal) assume_zero(f, c->expr);
-        else assume_nonneg(f, c->expr);
+        if (c->equal)
+            assume_zero(f, c->expr);
+        else
+            assume_nonneg(f, c->expr);
     }
     for (unsigned i = 0; i < func->param_count; i++)
-        if (func->params[i].derived)
-            assume_zero(f, difference(f, aff_sym(f->m->affs, func->params[i].name),
-                                      func->params[i].derived));
+        if (func->params[i].derived) assume_zero(f, difference(f, aff_sym(f->m->affs, func->params[i].name), func->params[i].derived));
     if (func->guard) assume_nonneg(f, difference(f, func->guard, constant(f, 1)));
 }
 

@@ -21,7 +21,8 @@ bool ir_const_of(const IrValue *v, IrConst *c) {
         *c = (IrConst){.is_float = true, .number = dtype_round(v->type->dtype, value->number)};
     else if (!is_float && value->kind == IR_ATTR_INT)
         *c = (IrConst){.integer = ir_wrap_int(v->type->dtype, value->integer)};
-    else return false;
+    else
+        return false;
     return true;
 }
 
@@ -57,28 +58,65 @@ static bool fold_int(IrOpcode opcode, Dtype t, const IrConst *in, int64_t *out) 
     int64_t a = in[0].integer, b = in[1].integer;
     uint64_t ua = (uint64_t)a, ub = (uint64_t)b;
     switch (opcode) {
-    case IR_ADD: *out = (int64_t)(ua + ub); break;
-    case IR_SUB: *out = (int64_t)(ua - ub); break;
-    case IR_MUL: *out = (int64_t)(ua * ub); break;
-    case IR_FLOORDIV: *out = floor_divide(t, a, b); break;
-    case IR_MOD: *out = floor_modulo(t, a, b); break;
+    case IR_ADD:
+        *out = (int64_t)(ua + ub);
+        break;
+    case IR_SUB:
+        *out = (int64_t)(ua - ub);
+        break;
+    case IR_MUL:
+        *out = (int64_t)(ua * ub);
+        break;
+    case IR_FLOORDIV:
+        *out = floor_divide(t, a, b);
+        break;
+    case IR_MOD:
+        *out = floor_modulo(t, a, b);
+        break;
     case IR_MIN:
-    case IR_MINNUM: *out = int_less(t, a, b) ? a : b; break;
+    case IR_MINNUM:
+        *out = int_less(t, a, b) ? a : b;
+        break;
     case IR_MAX:
-    case IR_MAXNUM: *out = int_less(t, a, b) ? b : a; break;
-    case IR_NEG: *out = (int64_t)(0 - ua); break;
-    case IR_ABS: *out = dtype_is_signed(t) && a < 0 ? (int64_t)(0 - ua) : a; break;
-    case IR_AND: *out = a & b; break;
-    case IR_OR: *out = a | b; break;
-    case IR_XOR: *out = a ^ b; break;
-    case IR_NOT: *out = t == DTYPE_BOOL ? !a : ~a; break;
+    case IR_MAXNUM:
+        *out = int_less(t, a, b) ? b : a;
+        break;
+    case IR_NEG:
+        *out = (int64_t)(0 - ua);
+        break;
+    case IR_ABS:
+        *out = dtype_is_signed(t) && a < 0 ? (int64_t)(0 - ua) : a;
+        break;
+    case IR_AND:
+        *out = a & b;
+        break;
+    case IR_OR:
+        *out = a | b;
+        break;
+    case IR_XOR:
+        *out = a ^ b;
+        break;
+    case IR_NOT:
+        *out = t == DTYPE_BOOL ? !a : ~a;
+        break;
     case IR_SHL:
-    case IR_SHR: *out = shift(opcode, t, a, b); break;
-    case IR_LT: *out = int_less(t, a, b); break;
-    case IR_LE: *out = !int_less(t, b, a); break;
-    case IR_EQ: *out = a == b; break;
-    case IR_NE: *out = a != b; break;
-    default: return false;
+    case IR_SHR:
+        *out = shift(opcode, t, a, b);
+        break;
+    case IR_LT:
+        *out = int_less(t, a, b);
+        break;
+    case IR_LE:
+        *out = !int_less(t, b, a);
+        break;
+    case IR_EQ:
+        *out = a == b;
+        break;
+    case IR_NE:
+        *out = a != b;
+        break;
+    default:
+        return false;
     }
     return true;
 }
@@ -103,27 +141,55 @@ static double min_max(IrOpcode opcode, double a, double b) {
 static bool fold_float(IrOpcode opcode, Dtype t, const IrConst *in, double *out) {
     double a = in[0].number, b = in[1].number;
     switch (opcode) {
-    case IR_ADD: *out = a + b; break;
-    case IR_SUB: *out = a - b; break;
-    case IR_MUL: *out = a * b; break;
-    case IR_DIV: *out = a / b; break;
+    case IR_ADD:
+        *out = a + b;
+        break;
+    case IR_SUB:
+        *out = a - b;
+        break;
+    case IR_MUL:
+        *out = a * b;
+        break;
+    case IR_DIV:
+        *out = a / b;
+        break;
     case IR_MIN:
     case IR_MAX:
     case IR_MINNUM:
-    case IR_MAXNUM: *out = min_max(opcode, a, b); break;
-    case IR_NEG: *out = -a; break;
-    case IR_ABS: *out = fabs(a); break;
-    case IR_SQRT: *out = sqrt(a); break;
-    case IR_FLOOR: *out = floor(a); break;
-    case IR_CEIL: *out = ceil(a); break;
-    case IR_TRUNC: *out = trunc(a); break;
-    case IR_RINT: *out = nearbyint(a); break;
-    case IR_FMA:
-        if (t == DTYPE_F64) *out = fma(a, b, in[2].number);
-        else if (t == DTYPE_F32) *out = (double)fmaf((float)a, (float)b, (float)in[2].number);
-        else return false;
+    case IR_MAXNUM:
+        *out = min_max(opcode, a, b);
         break;
-    default: return false;
+    case IR_NEG:
+        *out = -a;
+        break;
+    case IR_ABS:
+        *out = fabs(a);
+        break;
+    case IR_SQRT:
+        *out = sqrt(a);
+        break;
+    case IR_FLOOR:
+        *out = floor(a);
+        break;
+    case IR_CEIL:
+        *out = ceil(a);
+        break;
+    case IR_TRUNC:
+        *out = trunc(a);
+        break;
+    case IR_RINT:
+        *out = nearbyint(a);
+        break;
+    case IR_FMA:
+        if (t == DTYPE_F64)
+            *out = fma(a, b, in[2].number);
+        else if (t == DTYPE_F32)
+            *out = (double)fmaf((float)a, (float)b, (float)in[2].number);
+        else
+            return false;
+        break;
+    default:
+        return false;
     }
     *out = dtype_round(t, *out);
     return true;
@@ -132,11 +198,20 @@ static bool fold_float(IrOpcode opcode, Dtype t, const IrConst *in, double *out)
 static bool fold_float_compare(IrOpcode opcode, const IrConst *in, int64_t *out) {
     double a = in[0].number, b = in[1].number;
     switch (opcode) {
-    case IR_LT: *out = a < b; break;
-    case IR_LE: *out = a <= b; break;
-    case IR_EQ: *out = a == b; break;
-    case IR_NE: *out = a != b; break;
-    default: return false;
+    case IR_LT:
+        *out = a < b;
+        break;
+    case IR_LE:
+        *out = a <= b;
+        break;
+    case IR_EQ:
+        *out = a == b;
+        break;
+    case IR_NE:
+        *out = a != b;
+        break;
+    default:
+        return false;
     }
     return true;
 }
@@ -161,8 +236,7 @@ static bool fold_cast(Dtype to, Dtype from, IrConst in, IrConst *out) {
     return true;
 }
 
-bool ir_fold(IrOpcode opcode, const IrType *result, const IrType *operand, unsigned count,
-             const IrConst *in, IrConst *out) {
+bool ir_fold(IrOpcode opcode, const IrType *result, const IrType *operand, unsigned count, const IrConst *in, IrConst *out) {
     IrConst padded[3] = {{0}, {0}, {0}};
     for (unsigned i = 0; i < count && i < 3; i++) padded[i] = in[i];
     if (opcode == IR_CAST) return fold_cast(result->dtype, operand->dtype, in[0], out);
@@ -194,23 +268,33 @@ static Keep int_right(IrOpcode opcode, Dtype t, int64_t c) {
     case IR_OR:
     case IR_XOR:
     case IR_SHL:
-    case IR_SHR: return c == 0 ? KEEP_X : KEEP_NONE;
-    case IR_MUL: return c == 1 ? KEEP_X : c == 0 ? KEEP_ZERO : KEEP_NONE;
-    case IR_FLOORDIV: return c == 1 ? KEEP_X : c == 0 ? KEEP_ZERO : KEEP_NONE;
-    case IR_MOD: return c == 1 || c == 0 ? KEEP_ZERO : KEEP_NONE;
-    case IR_AND: return c == ones ? KEEP_X : c == 0 ? KEEP_ZERO : KEEP_NONE;
-    default: return KEEP_NONE;
+    case IR_SHR:
+        return c == 0 ? KEEP_X : KEEP_NONE;
+    case IR_MUL:
+        return c == 1 ? KEEP_X : c == 0 ? KEEP_ZERO : KEEP_NONE;
+    case IR_FLOORDIV:
+        return c == 1 ? KEEP_X : c == 0 ? KEEP_ZERO : KEEP_NONE;
+    case IR_MOD:
+        return c == 1 || c == 0 ? KEEP_ZERO : KEEP_NONE;
+    case IR_AND:
+        return c == ones ? KEEP_X : c == 0 ? KEEP_ZERO : KEEP_NONE;
+    default:
+        return KEEP_NONE;
     }
 }
 
 /* Exact for every x, signed zeros and NaN included. */
 static Keep float_right(IrOpcode opcode, double c) {
     switch (opcode) {
-    case IR_ADD: return c == 0 && signbit(c) ? KEEP_X : KEEP_NONE;
-    case IR_SUB: return c == 0 && !signbit(c) ? KEEP_X : KEEP_NONE;
+    case IR_ADD:
+        return c == 0 && signbit(c) ? KEEP_X : KEEP_NONE;
+    case IR_SUB:
+        return c == 0 && !signbit(c) ? KEEP_X : KEEP_NONE;
     case IR_MUL:
-    case IR_DIV: return c == 1 ? KEEP_X : KEEP_NONE;
-    default: return KEEP_NONE;
+    case IR_DIV:
+        return c == 1 ? KEEP_X : KEEP_NONE;
+    default:
+        return KEEP_NONE;
     }
 }
 
@@ -221,16 +305,19 @@ static Keep same_operands(IrOpcode opcode, Dtype t) {
     case IR_MINNUM:
     case IR_MAXNUM:
     case IR_AND:
-    case IR_OR: return KEEP_X;
+    case IR_OR:
+        return KEEP_X;
     case IR_SUB:
-    case IR_XOR: return dtype_is_float(t) ? KEEP_NONE : KEEP_ZERO;
-    case IR_MOD: return dtype_is_float(t) ? KEEP_NONE : KEEP_ZERO;
-    default: return KEEP_NONE;
+    case IR_XOR:
+        return dtype_is_float(t) ? KEEP_NONE : KEEP_ZERO;
+    case IR_MOD:
+        return dtype_is_float(t) ? KEEP_NONE : KEEP_ZERO;
+    default:
+        return KEEP_NONE;
     }
 }
 
-bool ir_fold_identity(IrOpcode opcode, IrValue *x, IrValue *y, const IrType *result,
-                      IrValue **value, IrConst *c) {
+bool ir_fold_identity(IrOpcode opcode, IrValue *x, IrValue *y, const IrType *result, IrValue **value, IrConst *c) {
     IrConst k;
     Keep keep = KEEP_NONE;
     if (x == y) keep = same_operands(opcode, x->type->dtype);
@@ -240,8 +327,7 @@ bool ir_fold_identity(IrOpcode opcode, IrValue *x, IrValue *y, const IrType *res
         y = swap;
     }
     if (keep == KEEP_NONE && ir_const_of(y, &k))
-        keep = k.is_float ? float_right(opcode, k.number)
-                          : int_right(opcode, x->type->dtype, k.integer);
+        keep = k.is_float ? float_right(opcode, k.number) : int_right(opcode, x->type->dtype, k.integer);
     *c = (IrConst){0};
     *value = keep == KEEP_X && x->type == result ? x : NULL;
     return *value || keep == KEEP_ZERO;

@@ -11,8 +11,7 @@ IrModule *ir_module_create(Arena *arena, SourceMap *sources) {
     IrModule *m = ARENA_NEW(arena, IrModule);
     IrInterned *in = ARENA_NEW(arena, IrInterned);
     in->strings = map_create(arena);
-    *m = (IrModule){
-        .arena = arena, .affs = aff_ctx_create(arena), .sources = sources, .interned = in};
+    *m = (IrModule){.arena = arena, .affs = aff_ctx_create(arena), .sources = sources, .interned = in};
     return m;
 }
 
@@ -36,8 +35,10 @@ static IrFunc *func_new(IrModule *m, const char *name, unsigned level) {
 
 IrFunc *ir_func_create(IrModule *m, const char *name, unsigned level) {
     IrFunc *f = func_new(m, name, level);
-    if (m->last) m->last->next = f;
-    else m->first = f;
+    if (m->last)
+        m->last->next = f;
+    else
+        m->first = f;
     m->last = f;
     return f;
 }
@@ -46,8 +47,10 @@ void ir_func_remove(IrFunc *f) {
     IrModule *m = f->module;
     IrFunc *previous = NULL;
     for (IrFunc *g = m->first; g && g != f; g = g->next) previous = g;
-    if (previous) previous->next = f->next;
-    else m->first = f->next;
+    if (previous)
+        previous->next = f->next;
+    else
+        m->first = f->next;
     if (m->last == f) m->last = previous;
     f->next = NULL;
 }
@@ -77,16 +80,13 @@ IrValue *ir_region_add_arg(IrBlock *region, const IrType *type, const char *name
 }
 
 /* Keeps the order of kinds: a symbol added late still stands before the scalars. */
-IrValue *ir_func_add_param(IrFunc *f, IrParamKind kind, const char *name, const IrType *type,
-                           IrDirection direction) {
+IrValue *ir_func_add_param(IrFunc *f, IrParamKind kind, const char *name, const IrType *type, IrDirection direction) {
     IrModule *m = f->module;
     unsigned at = ir_func_args_before(f, kind);
     IrParam *params = ARENA_ARRAY(m->arena, IrParam, f->param_count + 1);
     if (at) memcpy(params, f->params, at * sizeof *params);
-    params[at] = (IrParam){.kind = kind, .name = ir_intern_string(m, name), .direction = direction,
-                           .type = type, .fallback = NAN};
-    if (f->param_count > at)
-        memcpy(params + at + 1, f->params + at, (f->param_count - at) * sizeof *params);
+    params[at] = (IrParam){.kind = kind, .name = ir_intern_string(m, name), .direction = direction, .type = type, .fallback = NAN};
+    if (f->param_count > at) memcpy(params + at + 1, f->params + at, (f->param_count - at) * sizeof *params);
     f->params = params;
     f->param_count++;
     IrValue *arg = ARENA_NEW(m->arena, IrValue);
@@ -97,8 +97,7 @@ IrValue *ir_func_add_param(IrFunc *f, IrParamKind kind, const char *name, const 
 
 IrValue *ir_func_symbol(IrFunc *f, const char *name) {
     for (unsigned i = 0; i < f->param_count; i++)
-        if (f->params[i].kind == IR_PARAM_SYMBOL && strcmp(f->params[i].name, name) == 0)
-            return f->body->args[i];
+        if (f->params[i].kind == IR_PARAM_SYMBOL && strcmp(f->params[i].name, name) == 0) return f->body->args[i];
     return NULL;
 }
 
@@ -106,8 +105,7 @@ void ir_func_add_constraint(IrFunc *f, const Aff *expr, bool equal, const char *
     IrModule *m = f->module;
     IrConstraint *list = ARENA_ARRAY(m->arena, IrConstraint, f->constraint_count + 1);
     if (f->constraint_count) memcpy(list, f->constraints, f->constraint_count * sizeof *list);
-    list[f->constraint_count++] =
-        (IrConstraint){.expr = expr, .equal = equal, .text = ir_intern_string(m, text)};
+    list[f->constraint_count++] = (IrConstraint){.expr = expr, .equal = equal, .text = ir_intern_string(m, text)};
     f->constraints = list;
 }
 
@@ -167,8 +165,7 @@ void ir_case_set_symbol(IrModule *m, IrCase *c, const char *symbol, int64_t valu
     c->values = values;
 }
 
-void ir_case_set_data(IrModule *m, IrCase *c, const char *tensor, const char *generator,
-                      size_t arg_count, const IrCaseArg *args) {
+void ir_case_set_data(IrModule *m, IrCase *c, const char *tensor, const char *generator, size_t arg_count, const IrCaseArg *args) {
     size_t at = 0;
     while (at < c->data_count && strcmp(c->data[at].tensor, tensor) != 0) at++;
     if (at == c->data_count) {
@@ -179,9 +176,8 @@ void ir_case_set_data(IrModule *m, IrCase *c, const char *tensor, const char *ge
     }
     IrCaseArg *copy = ARENA_ARRAY(m->arena, IrCaseArg, arg_count);
     if (arg_count) memcpy(copy, args, arg_count * sizeof *copy);
-    c->data[at] = (IrCaseData){.tensor = ir_intern_string(m, tensor),
-                               .generator = ir_intern_string(m, generator),
-                               .arg_count = arg_count, .args = copy};
+    c->data[at] = (IrCaseData){
+        .tensor = ir_intern_string(m, tensor), .generator = ir_intern_string(m, generator), .arg_count = arg_count, .args = copy};
 }
 
 struct LayoutCtx *ir_module_layouts(IrModule *m) {

@@ -42,13 +42,13 @@ typedef enum { IR_SPACE_GLOBAL, IR_SPACE_SHARED, IR_SPACE_LOCAL, IR_SPACE_CLUSTE
 struct IrType {
     IrTypeKind kind;
     Dtype dtype;
-    bool is_index;      /* SCALAR: the 64-bit index type (dtype is DTYPE_I64) */
-    unsigned width;     /* SCALAR: lanes, 1 for a plain scalar */
-    unsigned rank;      /* TILE, TENSOR, BUF, FRAG */
+    bool is_index;  /* SCALAR: the 64-bit index type (dtype is DTYPE_I64) */
+    unsigned width; /* SCALAR: lanes, 1 for a plain scalar */
+    unsigned rank;  /* TILE, TENSOR, BUF, FRAG */
     const Aff **extents;
-    const Aff **strides; /* TENSOR: in elements, one an axis; null: row-major */
-    unsigned stages;    /* BUF */
-    IrSpace space;      /* BUF, PTR */
+    const Aff **strides;  /* TENSOR: in elements, one an axis; null: row-major */
+    unsigned stages;      /* BUF */
+    IrSpace space;        /* BUF, PTR */
     const Layout *layout; /* TILE (mapped), BUF; may be null */
 };
 
@@ -59,13 +59,13 @@ const IrType *ir_type_tile(IrModule *m, Dtype dtype, unsigned rank, const Aff *c
 const IrType *ir_type_tensor(IrModule *m, Dtype dtype, unsigned rank, const Aff *const *extents);
 /* The tensor `t` with these strides, none of them negative. */
 const IrType *ir_type_strided(IrModule *m, const IrType *t, const Aff *const *strides);
-const IrType *ir_type_buf(IrModule *m, Dtype dtype, unsigned rank, const Aff *const *extents, unsigned stages,
-                          IrSpace space, const Layout *layout);
+const IrType *ir_type_buf(IrModule *m, Dtype dtype, unsigned rank, const Aff *const *extents, unsigned stages, IrSpace space,
+                          const Layout *layout);
 const IrType *ir_type_frag(IrModule *m, Dtype dtype, unsigned rank, const int64_t *extents);
 const IrType *ir_type_ptr(IrModule *m, Dtype dtype, IrSpace space);
 const IrType *ir_type_token(IrModule *m);
 const IrType *ir_type_with_dtype(IrModule *m, const IrType *t, Dtype dtype); /* same shape */
-int64_t ir_type_extent(const IrType *t, unsigned axis); /* constant extent, or -1 when symbolic */
+int64_t ir_type_extent(const IrType *t, unsigned axis);                      /* constant extent, or -1 when symbolic */
 /* By how many elements of memory neighbours along an axis of a tensor lie apart. */
 const Aff *ir_type_stride(IrModule *m, const IrType *t, unsigned axis);
 
@@ -82,29 +82,29 @@ enum { IR_LEVEL_GRAPH = 1, IR_LEVEL_TILE = 2, IR_LEVEL_KERNEL = 4 };
 typedef enum { IR_STATE_OPEN, IR_STATE_STATIC, IR_STATE_MAPPED } IrState; /* of tile functions */
 
 enum {
-    IR_PURE = 1,         /* no effect; may be moved, merged, deleted */
+    IR_PURE = 1, /* no effect; may be moved, merged, deleted */
     IR_COMMUTATIVE = 2,
-    IR_ELEMENTWISE = 4,  /* works lane by lane on scalars, vectors, tiles, tensors of one shape */
-    IR_READS = 8,        /* reads memory */
-    IR_WRITES = 16,      /* writes memory or synchronises */
-    IR_COLLECTIVE = 32,  /* must be reached by all threads of its scope */
+    IR_ELEMENTWISE = 4, /* works lane by lane on scalars, vectors, tiles, tensors of one shape */
+    IR_READS = 8,       /* reads memory */
+    IR_WRITES = 16,     /* writes memory or synchronises */
+    IR_COLLECTIVE = 32, /* must be reached by all threads of its scope */
     IR_TERMINATOR = 64,
-    IR_LOOP = 128,       /* region may run any number of times */
+    IR_LOOP = 128, /* region may run any number of times */
     /* How tile and tensor axes relate; none of them: lane by lane. */
-    IR_FOLDS = 256,      /* the axes named by `axis` or `axes` are gone (1 with keepdim) */
-    IR_ALONG = 512,      /* axes stay in place; lanes along `axis` depend on each other */
-    IR_MOVES = 1024      /* by a rule of the op's own (axis_link.c) */
+    IR_FOLDS = 256, /* the axes named by `axis` or `axes` are gone (1 with keepdim) */
+    IR_ALONG = 512, /* axes stay in place; lanes along `axis` depend on each other */
+    IR_MOVES = 1024 /* by a rule of the op's own (axis_link.c) */
 };
 
 typedef struct {
-    const char *name;     /* text form */
-    unsigned levels;      /* IR_LEVEL_* */
+    const char *name;               /* text form */
+    unsigned levels;                /* IR_LEVEL_* */
     int min_operands, max_operands; /* max -1: variadic */
-    int results;          /* -1: any number */
-    int regions;          /* 0..2 */
+    int results;                    /* -1: any number */
+    int regions;                    /* 0..2 */
     unsigned traits;
     const char *type_rule; /* names a rule of verify.c: "same", "compare", "any", ... */
-    const char *attrs;    /* "kind:str axes:ints keepdim:bool?" ('?' optional) */
+    const char *attrs;     /* "kind:str axes:ints keepdim:bool?" ('?' optional) */
     const char *summary;
 } IrOpInfo;
 const IrOpInfo *ir_op_info(IrOpcode opcode);
@@ -120,14 +120,24 @@ const IrMathInfo *ir_math_info(IrOpcode opcode); /* null: no such function */
 
 /* ---- Attributes ---- */
 
-typedef enum { IR_ATTR_INT, IR_ATTR_FLOAT, IR_ATTR_BOOL, IR_ATTR_STR, IR_ATTR_INTS, IR_ATTR_STRS, IR_ATTR_TYPE, IR_ATTR_AFF, IR_ATTR_DTYPE } IrAttrKind;
+typedef enum {
+    IR_ATTR_INT,
+    IR_ATTR_FLOAT,
+    IR_ATTR_BOOL,
+    IR_ATTR_STR,
+    IR_ATTR_INTS,
+    IR_ATTR_STRS,
+    IR_ATTR_TYPE,
+    IR_ATTR_AFF,
+    IR_ATTR_DTYPE
+} IrAttrKind;
 typedef struct IrAttr {
     const char *key;
     IrAttrKind kind;
-    int64_t integer;          /* INT, BOOL, DTYPE */
-    double number;            /* FLOAT */
-    const char *string;       /* STR */
-    size_t count;             /* INTS, STRS */
+    int64_t integer;    /* INT, BOOL, DTYPE */
+    double number;      /* FLOAT */
+    const char *string; /* STR */
+    size_t count;       /* INTS, STRS */
     const int64_t *ints;
     const char *const *strs;
     const IrType *type;
@@ -145,9 +155,9 @@ typedef struct IrUse {
 
 struct IrValue {
     const IrType *type;
-    IrOp *def;       /* null for block arguments */
-    IrBlock *block;  /* block arguments: their block */
-    unsigned index;  /* result or argument number */
+    IrOp *def;        /* null for block arguments */
+    IrBlock *block;   /* block arguments: their block */
+    unsigned index;   /* result or argument number */
     const char *name; /* source name as a hint, may be null; [A-Za-z0-9_]{1,40} */
     IrUse *uses;
     unsigned storage; /* kernel level: values of one non-zero storage share an array (coalesce) */
@@ -158,17 +168,17 @@ struct IrOp {
     IrBlock *block;
     IrOp *prev, *next;
     unsigned operand_count, result_count, region_count;
-    IrUse *operand_uses;   /* operand i is used through operand_uses[i] */
+    IrUse *operand_uses; /* operand i is used through operand_uses[i] */
     IrValue **operands;
-    IrValue *results;      /* array of result_count */
+    IrValue *results; /* array of result_count */
     IrBlock *regions[2];
     IrAttr *attrs;
     Span span;
-    uint32_t mark;         /* scratch for analyses */
+    uint32_t mark; /* scratch for analyses */
 };
 
 struct IrBlock {
-    IrOp *parent;       /* the op whose region this is; null for a function body */
+    IrOp *parent; /* the op whose region this is; null for a function body */
     IrFunc *func;
     unsigned arg_count;
     IrValue **args;
@@ -222,15 +232,15 @@ typedef struct {
 struct IrFunc {
     IrModule *module;
     const char *name;
-    unsigned level;      /* IR_LEVEL_* */
+    unsigned level; /* IR_LEVEL_* */
     IrState state;
     unsigned param_count;
     IrParam *params;
     IrBlock *body;
     size_t constraint_count;
     IrConstraint *constraints;
-    IrAttr *attrs;       /* e.g. target, num_warps, grid, shared_bytes; see docs/ir.md */
-    const Aff *guard;    /* this version runs when guard > 0; null: always */
+    IrAttr *attrs;    /* e.g. target, num_warps, grid, shared_bytes; see docs/ir.md */
+    const Aff *guard; /* this version runs when guard > 0; null: always */
     IrFunc *next;
 };
 
@@ -257,12 +267,12 @@ typedef struct {
 struct IrModule {
     Arena *arena;
     AffCtx *affs;
-    SourceMap *sources;  /* may be null */
+    SourceMap *sources; /* may be null */
     IrFunc *first, *last;
     size_t case_count;
     IrCase *cases;
     struct LayoutCtx *layouts;
-    void *interned;      /* private: types, strings */
+    void *interned; /* private: types, strings */
 };
 
 /* Where the module's layouts are interned; made at first use. */
@@ -277,10 +287,9 @@ IrValue *ir_func_symbol(IrFunc *f, const char *name); /* the index parameter of 
 void ir_func_add_constraint(IrFunc *f, const Aff *expr, bool equal, const char *text);
 IrCase *ir_module_add_case(IrModule *m, const char *name);
 void ir_case_set_symbol(IrModule *m, IrCase *c, const char *symbol, int64_t value);
-void ir_case_set_data(IrModule *m, IrCase *c, const char *tensor, const char *generator, size_t arg_count,
-                      const IrCaseArg *args);
+void ir_case_set_data(IrModule *m, IrCase *c, const char *tensor, const char *generator, size_t arg_count, const IrCaseArg *args);
 void ir_func_remove(IrFunc *f);
-IrFunc *ir_func_clone(IrFunc *f, const char *name);   /* appended after f */
+IrFunc *ir_func_clone(IrFunc *f, const char *name); /* appended after f */
 
 /* Where ops are inserted: before `before`, or at the end of `block` when null. */
 typedef struct {
@@ -295,8 +304,8 @@ IrBuilder ir_builder_after(IrOp *op);
 
 /* Creates and inserts an op. Result types must be given when the type rule does not determine
  * them ("any"); pass null to infer. Regions start with empty blocks (ir_region_add_arg). */
-IrOp *ir_op_create(IrBuilder *b, IrOpcode opcode, unsigned operand_count, IrValue *const *operands,
-                   unsigned result_count, const IrType *const *result_types);
+IrOp *ir_op_create(IrBuilder *b, IrOpcode opcode, unsigned operand_count, IrValue *const *operands, unsigned result_count,
+                   const IrType *const *result_types);
 IrValue *ir_region_add_arg(IrBlock *region, const IrType *type, const char *name);
 IrValue *ir_result(IrOp *op, unsigned index);
 
@@ -307,13 +316,13 @@ void ir_attr_set_str(IrOp *op, const char *key, const char *value);
 void ir_attr_set_ints(IrOp *op, const char *key, size_t count, const int64_t *values);
 void ir_attr_set_strs(IrOp *op, const char *key, size_t count, const char *const *values);
 void ir_attr_set_aff(IrOp *op, const char *key, const Aff *value);
-const IrAttr *ir_attr(const IrOp *op, const char *key);          /* null when absent */
+const IrAttr *ir_attr(const IrOp *op, const char *key); /* null when absent */
 int64_t ir_attr_int(const IrOp *op, const char *key, int64_t fallback);
 const char *ir_attr_str(const IrOp *op, const char *key, const char *fallback);
-bool ir_attr_bool(const IrOp *op, const char *key);              /* absent: false */
+bool ir_attr_bool(const IrOp *op, const char *key); /* absent: false */
 void ir_attr_remove(IrOp *op, const char *key);
 bool ir_attrs_equal(const IrOp *a, const IrOp *b);
-void ir_attr_copy(IrOp *to, const IrOp *from, const char *key);  /* nothing where it is absent */
+void ir_attr_copy(IrOp *to, const IrOp *from, const char *key); /* nothing where it is absent */
 /* The same on functions. */
 void ir_func_attr_set_int(IrFunc *f, const char *key, int64_t value);
 void ir_func_attr_set_ints(IrFunc *f, const char *key, size_t count, const int64_t *values);
@@ -338,11 +347,9 @@ IrValue *ir_select(IrBuilder *b, IrValue *cond, IrValue *x, IrValue *y);
 IrValue *ir_cast(IrBuilder *b, IrValue *x, const IrType *to);
 /* for(lb, ub, step, inits...): the region has args (i, carried...); the caller fills it and ends
  * it with ir_yield. */
-IrOp *ir_for(IrBuilder *b, IrValue *lb, IrValue *ub, IrValue *step, unsigned carried, IrValue *const *inits,
-             const char *name);
+IrOp *ir_for(IrBuilder *b, IrValue *lb, IrValue *ub, IrValue *step, unsigned carried, IrValue *const *inits, const char *name);
 /* map over constant extents; region args are the indices. Result types: frags. */
-IrOp *ir_map(IrBuilder *b, unsigned rank, const int64_t *extents, unsigned result_count,
-             const IrType *const *result_types);
+IrOp *ir_map(IrBuilder *b, unsigned rank, const int64_t *extents, unsigned result_count, const IrType *const *result_types);
 void ir_yield(IrBuilder *b, unsigned count, IrValue *const *values);
 
 /* ---- Relations of axes (axis_link.c) ---- */
@@ -385,8 +392,8 @@ typedef struct {
 typedef struct {
     unsigned base, rank; /* the operand that is accessed, its rank */
     IrSliceAxis axes[IR_SLICE_MAX_RANK];
-    unsigned kept, ranges;  /* axes of the tile; axes r */
-    int gather_axis;        /* -1: no index tile */
+    unsigned kept, ranges; /* axes of the tile; axes r */
+    int gather_axis;       /* -1: no index tile */
     unsigned gather_rank;
     unsigned operand_count; /* that the op must have */
 } IrSlice;
@@ -398,7 +405,7 @@ const IrSliceAxis *ir_slice_range(const IrSlice *s, unsigned tile_axis, unsigned
 
 void ir_replace_uses(IrValue *old_value, IrValue *new_value);
 void ir_set_operand(IrOp *op, unsigned index, IrValue *value);
-void ir_op_erase(IrOp *op);                       /* results must be unused */
+void ir_op_erase(IrOp *op); /* results must be unused */
 void ir_op_move_before(IrOp *op, IrOp *before);
 void ir_op_move_to_end(IrOp *op, IrBlock *block);
 /* Clones with operands mapped by `map` (value -> value, absent: itself); results are added. */
@@ -417,7 +424,7 @@ bool ir_simplify(IrFunc *f);
 
 /* ---- Text ---- */
 
-void ir_print(const IrModule *m, Str *out);      /* "sketchc.ir 1" header, all functions */
+void ir_print(const IrModule *m, Str *out); /* "sketchc.ir 1" header, all functions */
 /* As ir_print; and where each op's text begins, with its span, in the text's order. */
 typedef struct {
     size_t offset;

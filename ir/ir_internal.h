@@ -28,15 +28,14 @@ const char *ir_intern_string(IrModule *m, const char *text); /* null stays null 
 bool ir_type_is_shaped(const IrType *t); /* a tile, a tensor or a vec: has lanes */
 bool ir_type_is_scalar(const IrType *t); /* one lane */
 bool ir_type_is_index(const IrType *t);
-bool ir_type_is_bool(const IrType *t);   /* a scalar bool */
+bool ir_type_is_bool(const IrType *t); /* a scalar bool */
 const char *ir_space_name(IrSpace space);
 bool ir_space_find(const char *name, IrSpace *space);
 
 /* ---- Ops ---- */
 
 /* Result types of an op whose rule or operands determine them; false when they do not. */
-bool ir_infer(IrModule *m, IrOpcode opcode, unsigned operand_count, IrValue *const *operands,
-              unsigned result_count, const IrType **types);
+bool ir_infer(IrModule *m, IrOpcode opcode, unsigned operand_count, IrValue *const *operands, unsigned result_count, const IrType **types);
 /* Links an op into its block before `before` (null: at the end). */
 void ir_op_link(IrOp *op, IrBlock *block, IrOp *before);
 void ir_op_unlink(IrOp *op);
@@ -73,11 +72,9 @@ bool ir_const_of(const IrValue *v, IrConst *c); /* v is defined by `const` */
 IrValue *ir_const_emit(IrBuilder *b, const IrType *type, IrConst c);
 /* Computes an op on constants; false when it is not exact or not known here. `operand` is the type
  * in which the op computes. */
-bool ir_fold(IrOpcode opcode, const IrType *result, const IrType *operand, unsigned count,
-             const IrConst *in, IrConst *out);
+bool ir_fold(IrOpcode opcode, const IrType *result, const IrType *operand, unsigned count, const IrConst *in, IrConst *out);
 /* x op y where one side decides: an existing value in *value, or (null) a constant in *c. */
-bool ir_fold_identity(IrOpcode opcode, IrValue *x, IrValue *y, const IrType *result, IrValue **value,
-                      IrConst *c);
+bool ir_fold_identity(IrOpcode opcode, IrValue *x, IrValue *y, const IrType *result, IrValue **value, IrConst *c);
 int64_t ir_wrap_int(Dtype t, int64_t value);
 
 /* ---- Simplification ---- */

@@ -26,9 +26,9 @@ struct Layout {
     bool is_memory; /* offset -> tile; else (register, lane, warp, block) -> tile */
     unsigned rank;
     int64_t extents[LAYOUT_RANK_LIMIT];
-    unsigned bits[LAYOUT_RANK_LIMIT];   /* k: the map covers 2^k of each axis */
-    unsigned repeat[LAYOUT_RANK_LIMIT]; /* q */
-    unsigned repeat_count;              /* axes with q > 1 ... */
+    unsigned bits[LAYOUT_RANK_LIMIT];         /* k: the map covers 2^k of each axis */
+    unsigned repeat[LAYOUT_RANK_LIMIT];       /* q */
+    unsigned repeat_count;                    /* axes with q > 1 ... */
     unsigned repeat_order[LAYOUT_RANK_LIMIT]; /* ... slowest first */
     unsigned in_bits[LAYOUT_DIMS];
     /* bases[dim][bit * rank + axis]: what input bit `bit` adds (XOR) to the index along `axis` */
@@ -44,15 +44,13 @@ LayoutCtx *layout_ctx_create(Arena *arena); /* lives and dies with the arena */
 int64_t layout_pad_extent(int64_t n);
 
 /* From bases as in struct Layout; unused dimensions have 0 bits. */
-const Layout *layout_from_bases(LayoutCtx *c, bool is_memory, unsigned rank, const int64_t *extents,
-                                const unsigned in_bits[LAYOUT_DIMS],
+const Layout *layout_from_bases(LayoutCtx *c, bool is_memory, unsigned rank, const int64_t *extents, const unsigned in_bits[LAYOUT_DIMS],
                                 const uint32_t *const bases[LAYOUT_DIMS]);
 
 /* The building blocks, for layout_product: 2^bits values of `dim` along `axis` of a tile of `rank`
  * axes, at a distance of 2^stride_bits; the other axes have extent 1. The extent is
  * 2^(bits + stride_bits). */
-const Layout *layout_line(LayoutCtx *c, unsigned rank, unsigned axis, LayoutDim dim, unsigned bits,
-                          unsigned stride_bits);
+const Layout *layout_line(LayoutCtx *c, unsigned rank, unsigned axis, LayoutDim dim, unsigned bits, unsigned stride_bits);
 /* 2^bits values of `dim` that all hold the same element. */
 const Layout *layout_broadcast(LayoutCtx *c, unsigned rank, LayoutDim dim, unsigned bits);
 /* Copies of `inner` placed as `outer` says: per axis index = inner + (outer << inner's bits); the
@@ -66,8 +64,7 @@ const Layout *layout_row_major(LayoutCtx *c, unsigned rank, const int64_t *exten
 /* Elements, lanes and warps per axis (powers of two), laid out fastest axis order[0] first. Where
  * the tile is smaller than that, lanes and warps hold copies and registers are dropped; where it is
  * larger, registers repeat. */
-const Layout *layout_blocked(LayoutCtx *c, unsigned rank, const int64_t *extents,
-                             const unsigned *per_thread, const unsigned *lanes,
+const Layout *layout_blocked(LayoutCtx *c, unsigned rank, const int64_t *extents, const unsigned *per_thread, const unsigned *lanes,
                              const unsigned *warps, const unsigned *order);
 
 typedef enum { LAYOUT_MMA_A, LAYOUT_MMA_B, LAYOUT_MMA_C } LayoutOperand;
@@ -76,29 +73,25 @@ typedef enum { LAYOUT_MMA_A, LAYOUT_MMA_B, LAYOUT_MMA_C } LayoutOperand;
  * the tile; low warp bits run along N, then along M. Register order: the instruction's own, then
  * its repeats along K (A, B) or N (C), then along M (A, C) or N (B). A and B are copied to the
  * warps that differ only in N or M. */
-const Layout *layout_mma(LayoutCtx *c, LayoutOperand operand, unsigned element_bits, int64_t rows,
-                         int64_t columns, unsigned warps_m, unsigned warps_n);
+const Layout *layout_mma(LayoutCtx *c, LayoutOperand operand, unsigned element_bits, int64_t rows, int64_t columns, unsigned warps_m,
+                         unsigned warps_n);
 /* The accumulators of wgmma m64nNk*: 64 rows per warpgroup (warp bits 0 and 1), then all of N in
  * registers, then further 64-row blocks, then warpgroups (a power of two) along M. */
 const Layout *layout_wgmma_c(LayoutCtx *c, int64_t rows, int64_t columns, unsigned warpgroups);
 /* wgmma's A operand (M x K) from registers, the warpgroups as in layout_wgmma_c. */
-const Layout *layout_wgmma_a(LayoutCtx *c, unsigned element_bits, int64_t rows, int64_t columns,
-                             unsigned warpgroups);
+const Layout *layout_wgmma_a(LayoutCtx *c, unsigned element_bits, int64_t rows, int64_t columns, unsigned warpgroups);
 
 /* Shared memory, fastest axis order[0] first, with the fastest index i swizzled by the next one j:
  * i ^ (j / per_phase % max_phase) * vec. All three are powers of two; max_phase 1: no swizzle. */
-const Layout *layout_shared(LayoutCtx *c, unsigned rank, const int64_t *extents,
-                            const unsigned *order, unsigned vec, unsigned per_phase,
+const Layout *layout_shared(LayoutCtx *c, unsigned rank, const int64_t *extents, const unsigned *order, unsigned vec, unsigned per_phase,
                             unsigned max_phase);
 /* Hopper's (TMA, wgmma) swizzles of 32, 64 or 128 bytes, 0: none. The fastest axis is cut into
  * boxes of that many bytes; a box holds all of the other axes. */
-const Layout *layout_shared_tma(LayoutCtx *c, unsigned rank, const int64_t *extents,
-                                const unsigned *order, unsigned element_bytes,
+const Layout *layout_shared_tma(LayoutCtx *c, unsigned rank, const int64_t *extents, const unsigned *order, unsigned element_bytes,
                                 unsigned swizzle_bytes);
 /* The layout_shared (over the two choices of a rank-2 tile's order and all swizzles) by which the
  * accesses, each a distributed layout of the tile, need the fewest wavefronts. */
-const Layout *layout_shared_best(LayoutCtx *c, const Layout *const *accesses, size_t count,
-                                 unsigned element_bytes);
+const Layout *layout_shared_best(LayoutCtx *c, const Layout *const *accesses, size_t count, unsigned element_bytes);
 
 /* ---- Reshaping: the same storage seen as another tile ---- */
 
@@ -138,11 +131,9 @@ bool layout_offsets(const Layout *distributed, const Layout *memory, Gf2Map *map
 unsigned layout_memory_width(const Layout *distributed, const Layout *memory);
 /* Shared-memory wavefronts of one warp-wide access of `vector` elements a lane (at most 16 bytes,
  * at most layout_memory_width); 0 when it is not such an access. */
-unsigned layout_wavefronts(const Layout *distributed, const Layout *memory, unsigned element_bytes,
-                           unsigned vector);
+unsigned layout_wavefronts(const Layout *distributed, const Layout *memory, unsigned element_bytes, unsigned vector);
 /* Wavefronts above the 1, 2 or 4 that the access's width needs. */
-unsigned layout_bank_conflicts(const Layout *distributed, const Layout *memory,
-                               unsigned element_bytes, unsigned vector);
+unsigned layout_bank_conflicts(const Layout *distributed, const Layout *memory, unsigned element_bytes, unsigned vector);
 
 /* ---- Rolled loops: index along axis k = base_k(lane, warp, block) + sum_j i_j * stride_jk ---- */
 
@@ -204,8 +195,7 @@ typedef struct {
 /* The layout whose registers, in groups of `width` (a power of two), hold consecutive elements along `axis`, by
  * swaps of lane and register bits (at most 5; the lanes' bits lie above all that registers hold of a group, in
  * ascending order); null where they do not lead there. */
-const Layout *layout_widen(LayoutCtx *c, const Layout *l, unsigned axis, unsigned width, LayoutSwap *swaps,
-                           unsigned *count);
+const Layout *layout_widen(LayoutCtx *c, const Layout *l, unsigned axis, unsigned width, LayoutSwap *swaps, unsigned *count);
 /* The layout whose lanes are neighbours along `axis` as far as threads hold them, by swaps of register bits along the axis with lane bits
  * along others; the lowest registers hold what the lanes gave, in the order of the swaps. Null: there is nothing to swap. */
 const Layout *layout_gather(LayoutCtx *c, const Layout *l, unsigned axis, LayoutSwap *swaps, unsigned *count);

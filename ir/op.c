@@ -11,13 +11,11 @@ IrBuilder ir_builder_at_end(IrBlock *block) {
 }
 
 IrBuilder ir_builder_before(IrOp *op) {
-    return (IrBuilder){.module = op->block->func->module, .block = op->block, .before = op,
-                       .span = op->span};
+    return (IrBuilder){.module = op->block->func->module, .block = op->block, .before = op, .span = op->span};
 }
 
 IrBuilder ir_builder_after(IrOp *op) {
-    return (IrBuilder){.module = op->block->func->module, .block = op->block, .before = op->next,
-                       .span = op->span};
+    return (IrBuilder){.module = op->block->func->module, .block = op->block, .before = op->next, .span = op->span};
 }
 
 /* ---- Lists ---- */
@@ -68,18 +66,16 @@ static void set_results(IrModule *m, IrOp *op, unsigned count, const IrType *con
     op->result_count = count;
     if (!count) return;
     op->results = ARENA_ARRAY(m->arena, IrValue, count);
-    for (unsigned i = 0; i < count; i++)
-        op->results[i] = (IrValue){.type = types[i], .def = op, .index = i};
+    for (unsigned i = 0; i < count; i++) op->results[i] = (IrValue){.type = types[i], .def = op, .index = i};
 }
 
-IrOp *ir_op_create(IrBuilder *b, IrOpcode opcode, unsigned operand_count, IrValue *const *operands,
-                   unsigned result_count, const IrType *const *result_types) {
+IrOp *ir_op_create(IrBuilder *b, IrOpcode opcode, unsigned operand_count, IrValue *const *operands, unsigned result_count,
+                   const IrType *const *result_types) {
     IrModule *m = b->module;
     const IrOpInfo *info = ir_op_info(opcode);
     const IrType *inferred[8];
     if (result_count && !result_types) {
-        if (result_count > COUNT_OF(inferred) ||
-            !ir_infer(m, opcode, operand_count, operands, result_count, inferred))
+        if (result_count > COUNT_OF(inferred) || !ir_infer(m, opcode, operand_count, operands, result_count, inferred))
             abort(); /* a bug of the caller: this op's types must be given */
         result_types = inferred;
     }
@@ -90,12 +86,13 @@ IrOp *ir_op_create(IrBuilder *b, IrOpcode opcode, unsigned operand_count, IrValu
     set_results(m, op, result_count, result_types);
     ir_op_link(op, b->block, b->before);
     op->region_count = (unsigned)info->regions;
-    for (unsigned i = 0; i < op->region_count; i++)
-        op->regions[i] = ir_block_create(m, b->block->func, op);
+    for (unsigned i = 0; i < op->region_count; i++) op->regions[i] = ir_block_create(m, b->block->func, op);
     return op;
 }
 
-IrValue *ir_result(IrOp *op, unsigned index) { return &op->results[index]; }
+IrValue *ir_result(IrOp *op, unsigned index) {
+    return &op->results[index];
+}
 
 /* ---- Rewriting ---- */
 
@@ -153,14 +150,12 @@ IrOp *ir_op_clone(IrBuilder *b, const IrOp *op, IrValueMap *map) {
     IrModule *m = b->module;
     IrValue **operands = ARENA_ARRAY(m->arena, IrValue *, op->operand_count);
     const IrType **types = ARENA_ARRAY(m->arena, const IrType *, op->result_count);
-    for (unsigned i = 0; i < op->operand_count; i++)
-        operands[i] = ir_value_map_get(map, op->operands[i]);
+    for (unsigned i = 0; i < op->operand_count; i++) operands[i] = ir_value_map_get(map, op->operands[i]);
     for (unsigned i = 0; i < op->result_count; i++) types[i] = op->results[i].type;
     IrOp *copy = ir_op_create(b, op->opcode, op->operand_count, operands, op->result_count, types);
     copy->span = op->span;
     copy->attrs = ir_attrs_clone(m, op->attrs);
-    for (unsigned i = 0; i < op->region_count; i++)
-        clone_region(b, op->regions[i], copy->regions[i], map);
+    for (unsigned i = 0; i < op->region_count; i++) clone_region(b, op->regions[i], copy->regions[i], map);
     for (unsigned i = 0; i < op->result_count; i++) {
         copy->results[i].name = op->results[i].name;
         copy->results[i].storage = op->results[i].storage;

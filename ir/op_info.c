@@ -7,13 +7,15 @@
 enum { G = IR_LEVEL_GRAPH, T = IR_LEVEL_TILE, K = IR_LEVEL_KERNEL };
 
 static const IrOpInfo infos[IR_OP_COUNT] = {
-#define OP(id, name, levels, min, max, results, regions, traits, rule, attrs, summary)             \
+#define OP(id, name, levels, min, max, results, regions, traits, rule, attrs, summary)                                                     \
     {name, levels, min, max, results, regions, traits, rule, attrs, summary},
 #include "ops.def"
 #undef OP
 };
 
-const IrOpInfo *ir_op_info(IrOpcode opcode) { return &infos[opcode]; }
+const IrOpInfo *ir_op_info(IrOpcode opcode) {
+    return &infos[opcode];
+}
 
 /* The table is short and names are looked up while parsing only: a linear search will do. */
 bool ir_op_find(const char *name, IrOpcode *opcode) {
@@ -30,8 +32,7 @@ bool ir_has_trait(const IrOp *op, unsigned trait) {
 }
 
 static const IrMathInfo functions[IR_OP_COUNT] = {
-#define MATH(id, name, ulps_f32, ulps_f64, reference, slope, domain, method)                       \
-    [IR_##id] = {#name, ulps_f32, ulps_f64, domain, method},
+#define MATH(id, name, ulps_f32, ulps_f64, reference, slope, domain, method) [IR_##id] = {#name, ulps_f32, ulps_f64, domain, method},
 #include "math.def"
 #undef MATH
 };
@@ -43,9 +44,8 @@ const IrMathInfo *ir_math_info(IrOpcode opcode) {
 static const struct {
     const char *name;
     IrAttrKind kind;
-} kinds[] = {{"int", IR_ATTR_INT},   {"float", IR_ATTR_FLOAT}, {"bool", IR_ATTR_BOOL},
-             {"str", IR_ATTR_STR},   {"ints", IR_ATTR_INTS},   {"strs", IR_ATTR_STRS},
-             {"type", IR_ATTR_TYPE}, {"aff", IR_ATTR_AFF},     {"dtype", IR_ATTR_DTYPE}};
+} kinds[] = {{"int", IR_ATTR_INT},   {"float", IR_ATTR_FLOAT}, {"bool", IR_ATTR_BOOL}, {"str", IR_ATTR_STR},    {"ints", IR_ATTR_INTS},
+             {"strs", IR_ATTR_STRS}, {"type", IR_ATTR_TYPE},   {"aff", IR_ATTR_AFF},   {"dtype", IR_ATTR_DTYPE}};
 
 const char *ir_attr_kind_name(IrAttrKind kind) {
     for (size_t i = 0; i < COUNT_OF(kinds); i++)

@@ -7,7 +7,9 @@ static size_t slot_of(const PtrMap *map, const void *key) {
     return slot;
 }
 
-void ptr_map_init(PtrMap *map, Arena *arena) { *map = (PtrMap){.arena = arena}; }
+void ptr_map_init(PtrMap *map, Arena *arena) {
+    *map = (PtrMap){.arena = arena};
+}
 
 static void grow(PtrMap *map) {
     PtrMap old = *map;

@@ -72,13 +72,11 @@ static const Aff *rename_index(void *ctx, const Aff *leaf) {
 
 bool is_same_tensor(IrModule *m, const IrValue *a, const IrValue *b) {
     if (a == b) return true;
-    if (!is_view(a) || !is_view(b) || a->type != b->type || a->def->operands[0]->type != b->def->operands[0]->type)
-        return false;
+    if (!is_view(a) || !is_view(b) || a->type != b->type || a->def->operands[0]->type != b->def->operands[0]->type) return false;
     const IrOp *x = a->def->regions[0]->last, *y = b->def->regions[0]->last;
     ViewIndices r = {b->def->regions[0], a->def->regions[0], m};
     for (unsigned i = 0; i < x->operand_count; i++)
-        if (ir_aff_of(m, x->operands[i]) != aff_substitute(m->affs, ir_aff_of(m, y->operands[i]), rename_index, &r))
-            return false;
+        if (ir_aff_of(m, x->operands[i]) != aff_substitute(m->affs, ir_aff_of(m, y->operands[i]), rename_index, &r)) return false;
     return is_same_tensor(m, a->def->operands[0], b->def->operands[0]);
 }
 
@@ -101,8 +99,7 @@ bool is_same_kernel(const IrFunc *f, const IrFunc *g) {
 
 unsigned count_versions(const IrFunc *f) {
     unsigned count = 0;
-    for (const IrFunc *g = f->module->first; g; g = g->next)
-        count += g->level == IR_LEVEL_TILE && is_same_kernel(f, g);
+    for (const IrFunc *g = f->module->first; g; g = g->next) count += g->level == IR_LEVEL_TILE && is_same_kernel(f, g);
     return count;
 }
 

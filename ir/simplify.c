@@ -48,12 +48,12 @@ static bool fold_identity(Simplifier *s, IrOp *op) {
     IrValue *value = NULL;
     IrConst c;
     if (op->operand_count != 2) return false;
-    if (!ir_fold_identity(op->opcode, op->operands[0], op->operands[1], ir_result(op, 0)->type,
-                          &value, &c))
-        return false;
+    if (!ir_fold_identity(op->opcode, op->operands[0], op->operands[1], ir_result(op, 0)->type, &value, &c)) return false;
     if (!value && !(is_present(op->operands[0]) && is_present(op->operands[1]))) return false;
-    if (value) replace_with(s, op, value);
-    else replace_with_const(s, op, c);
+    if (value)
+        replace_with(s, op, value);
+    else
+        replace_with_const(s, op, c);
     return true;
 }
 
@@ -91,8 +91,7 @@ static bool fold_affine(Simplifier *s, IrOp *op) {
     const Aff *e = ir_aff_of(s->m, result);
     int64_t value = 0;
     if (e->kind == AFF_FLOORDIV || e->kind == AFF_MOD || e->kind == AFF_MIN || e->kind == AFF_SUM)
-        if (op->opcode == IR_MIN || op->opcode == IR_MAX || op->opcode == IR_FLOORDIV ||
-            op->opcode == IR_MOD) {
+        if (op->opcode == IR_MIN || op->opcode == IR_MAX || op->opcode == IR_FLOORDIV || op->opcode == IR_MOD) {
             const Aff *known = aff_simplify(facts_at(s, op), e);
             if (known->kind != AFF_OVERFLOW) e = known;
         }
@@ -140,8 +139,7 @@ static bool simplify_value(Simplifier *s, IrOp *op) {
     if (!ir_has_trait(op, IR_ELEMENTWISE)) return false;
     if (fold_constants(s, op) || fold_identity(s, op)) return true;
     if (!op->operand_count || !ir_type_is_index(op->operands[0]->type)) return false;
-    if (ir_type_is_index(ir_result(op, 0)->type) && op->opcode != IR_SELECT && fold_affine(s, op))
-        return true;
+    if (ir_type_is_index(ir_result(op, 0)->type) && op->opcode != IR_SELECT && fold_affine(s, op)) return true;
     return fold_min_max(s, op) || fold_compare(s, op);
 }
 
@@ -150,8 +148,7 @@ static bool simplify_value(Simplifier *s, IrOp *op) {
 static void inline_region(IrOp *op, IrBlock *region) {
     IrOp *last = region->last;
     if (last && last->opcode == IR_YIELD) {
-        for (unsigned i = 0; i < op->result_count && i < last->operand_count; i++)
-            ir_replace_uses(ir_result(op, i), last->operands[i]);
+        for (unsigned i = 0; i < op->result_count && i < last->operand_count; i++) ir_replace_uses(ir_result(op, i), last->operands[i]);
         ir_op_erase(last);
     }
     while (region->first) ir_op_move_before(region->first, op);
@@ -165,16 +162,14 @@ static bool trip_bounds(Simplifier *s, IrOp *op, int64_t *step, const Aff **span
 }
 
 static void drop_loop(IrOp *op) {
-    for (unsigned i = 0; i < op->result_count; i++)
-        ir_replace_uses(ir_result(op, i), op->operands[i + 3]);
+    for (unsigned i = 0; i < op->result_count; i++) ir_replace_uses(ir_result(op, i), op->operands[i + 3]);
     ir_op_erase(op);
 }
 
 static void unwrap_loop(IrOp *op) {
     IrBlock *body = op->regions[0];
     ir_replace_uses(body->args[0], op->operands[0]);
-    for (unsigned i = 0; i < op->result_count; i++)
-        ir_replace_uses(body->args[i + 1], op->operands[i + 3]);
+    for (unsigned i = 0; i < op->result_count; i++) ir_replace_uses(body->args[i + 1], op->operands[i + 3]);
     inline_region(op, body);
 }
 
@@ -190,9 +185,7 @@ static bool simplify_loop(Simplifier *s, IrOp *op) {
         return true;
     }
     if (op->opcode == IR_PARALLEL && ir_attr(op, "axis")) return false;
-    if (!aff_prove_le(facts, span, aff_const(s->m->affs, step)) ||
-        !aff_prove_le(facts, aff_const(s->m->affs, 1), span))
-        return false;
+    if (!aff_prove_le(facts, span, aff_const(s->m->affs, step)) || !aff_prove_le(facts, aff_const(s->m->affs, 1), span)) return false;
     unwrap_loop(op);
     return true;
 }

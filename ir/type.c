@@ -30,9 +30,8 @@ static bool same_affs(const Aff *const *a, const Aff *const *b, unsigned count) 
 }
 
 static bool type_equal(const IrType *a, const IrType *b) {
-    if (a->kind != b->kind || a->dtype != b->dtype || a->is_index != b->is_index ||
-        a->width != b->width || a->stages != b->stages || a->space != b->space ||
-        a->layout != b->layout || a->rank != b->rank)
+    if (a->kind != b->kind || a->dtype != b->dtype || a->is_index != b->is_index || a->width != b->width || a->stages != b->stages ||
+        a->space != b->space || a->layout != b->layout || a->rank != b->rank)
         return false;
     return same_affs(a->extents, b->extents, a->rank) && same_affs(a->strides, b->strides, a->rank);
 }
@@ -86,25 +85,23 @@ const char *ir_intern_string(IrModule *m, const char *text) {
 /* ---- Constructors ---- */
 
 const IrType *ir_type_index(IrModule *m) {
-    return intern(
-        m, &(IrType){.kind = IR_TYPE_SCALAR, .dtype = DTYPE_I64, .is_index = true, .width = 1});
+    return intern(m, &(IrType){.kind = IR_TYPE_SCALAR, .dtype = DTYPE_I64, .is_index = true, .width = 1});
 }
 
-const IrType *ir_type_scalar(IrModule *m, Dtype dtype) { return ir_type_vec(m, dtype, 1); }
+const IrType *ir_type_scalar(IrModule *m, Dtype dtype) {
+    return ir_type_vec(m, dtype, 1);
+}
 
 const IrType *ir_type_vec(IrModule *m, Dtype dtype, unsigned width) {
     return intern(m, &(IrType){.kind = IR_TYPE_SCALAR, .dtype = dtype, .width = width});
 }
 
-const IrType *ir_type_tile(IrModule *m, Dtype dtype, unsigned rank, const Aff *const *extents,
-                           const Layout *layout) {
-    return intern(m, &(IrType){.kind = IR_TYPE_TILE, .dtype = dtype, .rank = rank,
-                               .extents = (const Aff **)extents, .layout = layout});
+const IrType *ir_type_tile(IrModule *m, Dtype dtype, unsigned rank, const Aff *const *extents, const Layout *layout) {
+    return intern(m, &(IrType){.kind = IR_TYPE_TILE, .dtype = dtype, .rank = rank, .extents = (const Aff **)extents, .layout = layout});
 }
 
 const IrType *ir_type_tensor(IrModule *m, Dtype dtype, unsigned rank, const Aff *const *extents) {
-    return intern(m, &(IrType){.kind = IR_TYPE_TENSOR, .dtype = dtype, .rank = rank,
-                               .extents = (const Aff **)extents});
+    return intern(m, &(IrType){.kind = IR_TYPE_TENSOR, .dtype = dtype, .rank = rank, .extents = (const Aff **)extents});
 }
 
 const IrType *ir_type_strided(IrModule *m, const IrType *t, const Aff *const *strides) {
@@ -113,10 +110,14 @@ const IrType *ir_type_strided(IrModule *m, const IrType *t, const Aff *const *st
     return intern(m, &probe);
 }
 
-const IrType *ir_type_buf(IrModule *m, Dtype dtype, unsigned rank, const Aff *const *extents,
-                          unsigned stages, IrSpace space, const Layout *layout) {
-    return intern(m, &(IrType){.kind = IR_TYPE_BUF, .dtype = dtype, .rank = rank,
-                               .extents = (const Aff **)extents, .stages = stages, .space = space,
+const IrType *ir_type_buf(IrModule *m, Dtype dtype, unsigned rank, const Aff *const *extents, unsigned stages, IrSpace space,
+                          const Layout *layout) {
+    return intern(m, &(IrType){.kind = IR_TYPE_BUF,
+                               .dtype = dtype,
+                               .rank = rank,
+                               .extents = (const Aff **)extents,
+                               .stages = stages,
+                               .space = space,
                                .layout = layout});
 }
 
@@ -124,15 +125,16 @@ const IrType *ir_type_frag(IrModule *m, Dtype dtype, unsigned rank, const int64_
     const Aff *affs[IR_MAX_RANK];
     if (rank > IR_MAX_RANK) rank = IR_MAX_RANK;
     for (unsigned i = 0; i < rank; i++) affs[i] = aff_const(m->affs, extents[i]);
-    return intern(m,
-                  &(IrType){.kind = IR_TYPE_FRAG, .dtype = dtype, .rank = rank, .extents = affs});
+    return intern(m, &(IrType){.kind = IR_TYPE_FRAG, .dtype = dtype, .rank = rank, .extents = affs});
 }
 
 const IrType *ir_type_ptr(IrModule *m, Dtype dtype, IrSpace space) {
     return intern(m, &(IrType){.kind = IR_TYPE_PTR, .dtype = dtype, .space = space});
 }
 
-const IrType *ir_type_token(IrModule *m) { return intern(m, &(IrType){.kind = IR_TYPE_TOKEN}); }
+const IrType *ir_type_token(IrModule *m) {
+    return intern(m, &(IrType){.kind = IR_TYPE_TOKEN});
+}
 
 const IrType *ir_type_with_dtype(IrModule *m, const IrType *t, Dtype dtype) {
     IrType probe = *t;
@@ -156,19 +158,26 @@ const Aff *ir_type_stride(IrModule *m, const IrType *t, unsigned axis) {
 }
 
 bool ir_type_is_shaped(const IrType *t) {
-    return t->kind == IR_TYPE_TILE || t->kind == IR_TYPE_TENSOR ||
-           (t->kind == IR_TYPE_SCALAR && t->width > 1);
+    return t->kind == IR_TYPE_TILE || t->kind == IR_TYPE_TENSOR || (t->kind == IR_TYPE_SCALAR && t->width > 1);
 }
 
-bool ir_type_is_scalar(const IrType *t) { return t->kind == IR_TYPE_SCALAR && t->width == 1; }
+bool ir_type_is_scalar(const IrType *t) {
+    return t->kind == IR_TYPE_SCALAR && t->width == 1;
+}
 
-bool ir_type_is_index(const IrType *t) { return t->kind == IR_TYPE_SCALAR && t->is_index; }
+bool ir_type_is_index(const IrType *t) {
+    return t->kind == IR_TYPE_SCALAR && t->is_index;
+}
 
-bool ir_type_is_bool(const IrType *t) { return ir_type_is_scalar(t) && t->dtype == DTYPE_BOOL; }
+bool ir_type_is_bool(const IrType *t) {
+    return ir_type_is_scalar(t) && t->dtype == DTYPE_BOOL;
+}
 
 static const char *const space_names[] = {"global", "shared", "local", "cluster", "map"};
 
-const char *ir_space_name(IrSpace space) { return space_names[space]; }
+const char *ir_space_name(IrSpace space) {
+    return space_names[space];
+}
 
 bool ir_space_find(const char *name, IrSpace *space) {
     for (unsigned i = 0; i < COUNT_OF(space_names); i++) {

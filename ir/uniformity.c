@@ -31,8 +31,7 @@ static IrUniformity special_uniformity(const char *name) {
 
 static void reach_yielded(Search *s, const IrBlock *region, unsigned index) {
     const IrOp *last = region->last;
-    if (last && last->opcode == IR_YIELD && index < last->operand_count)
-        reach(s, last->operands[index]);
+    if (last && last->opcode == IR_YIELD && index < last->operand_count) reach(s, last->operands[index]);
 }
 
 /* Arguments: of functions the same everywhere; loop variables as the bounds; carried values as what
@@ -70,8 +69,10 @@ IrUniformity ir_uniformity(IrValue *value) {
     reach(&s, value);
     while (s.work.len && s.result != IR_UNIFORM_LANE) {
         const IrValue *v = s.work.data[--s.work.len];
-        if (v->def) visit_result(&s, v);
-        else visit_argument(&s, v);
+        if (v->def)
+            visit_result(&s, v);
+        else
+            visit_argument(&s, v);
     }
     arena_destroy(s.arena);
     return s.result;

@@ -12,8 +12,7 @@ size_t llm_estimate_tokens(size_t bytes) {
 }
 
 bool budget_init(LlmBudget *b, const LlmConfig *config, Str *error) {
-    double in = llm_config_number(config, LLM_PRICE_IN, -1),
-           out = llm_config_number(config, LLM_PRICE_OUT, -1);
+    double in = llm_config_number(config, LLM_PRICE_IN, -1), out = llm_config_number(config, LLM_PRICE_OUT, -1);
     *b = (LlmBudget){
         .max_calls = llm_config_number(config, LLM_MAX_CALLS, -1),
         .max_tokens = llm_config_number(config, LLM_MAX_TOKENS, -1),
@@ -59,14 +58,10 @@ static bool refuse(Str *error, const char *name, double limit) {
 }
 
 bool budget_reserve(LlmBudget *b, size_t prompt_bytes, double answer_tokens, Str *error) {
-    double tokens = worst_tokens(prompt_bytes, answer_tokens),
-           cost = worst_cost(b, prompt_bytes, answer_tokens);
-    if (b->max_calls >= 0 && b->calls + 1 > b->max_calls)
-        return refuse(error, "max_calls", b->max_calls);
-    if (b->max_tokens >= 0 && b->tokens + b->reserved_tokens + tokens > b->max_tokens)
-        return refuse(error, "max_tokens", b->max_tokens);
-    if (b->max_cost >= 0 && b->cost + b->reserved_cost + cost > b->max_cost)
-        return refuse(error, "max_cost", b->max_cost);
+    double tokens = worst_tokens(prompt_bytes, answer_tokens), cost = worst_cost(b, prompt_bytes, answer_tokens);
+    if (b->max_calls >= 0 && b->calls + 1 > b->max_calls) return refuse(error, "max_calls", b->max_calls);
+    if (b->max_tokens >= 0 && b->tokens + b->reserved_tokens + tokens > b->max_tokens) return refuse(error, "max_tokens", b->max_tokens);
+    if (b->max_cost >= 0 && b->cost + b->reserved_cost + cost > b->max_cost) return refuse(error, "max_cost", b->max_cost);
     b->calls++;
     b->reserved_tokens += tokens;
     b->reserved_cost += cost;
@@ -80,8 +75,7 @@ static double counted(int64_t reported, size_t bytes, bool any) {
     return (double)reported > least ? (double)reported : least;
 }
 
-void budget_settle(LlmBudget *b, size_t prompt_bytes, double answer_tokens, size_t answer_bytes,
-                   ProposerReply *reply) {
+void budget_settle(LlmBudget *b, size_t prompt_bytes, double answer_tokens, size_t answer_bytes, ProposerReply *reply) {
     b->reserved_tokens -= worst_tokens(prompt_bytes, answer_tokens);
     b->reserved_cost -= worst_cost(b, prompt_bytes, answer_tokens);
     /* An endpoint that answered nothing, not even a number of tokens, has read nothing. */
@@ -92,6 +86,5 @@ void budget_settle(LlmBudget *b, size_t prompt_bytes, double answer_tokens, size
     double cost = cost_of(b, answer_tokens, in, cached < in ? cached : in, out);
     b->tokens += in + out;
     b->cost += cost;
-    if (has_price(b, answer_tokens))
-        reply->cost = (reply->cost > 0 ? reply->cost : 0) + cost;
+    if (has_price(b, answer_tokens)) reply->cost = (reply->cost > 0 ? reply->cost : 0) + cost;
 }

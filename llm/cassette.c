@@ -80,8 +80,7 @@ static const char *key_of(Cassette *c, const char *hex, unsigned attempt) {
 static void append(Cassette *c, Map *map, const char *member, Json *call) {
     Take *take = ARENA_NEW(c->arena, Take), *last;
     take->call = call;
-    const char *key = key_of(c, json_get_string(call, member, ""),
-                             (unsigned)json_get_int(call, "attempt", 0));
+    const char *key = key_of(c, json_get_string(call, member, ""), (unsigned)json_get_int(call, "attempt", 0));
     if (!(last = map_get(map, key))) {
         map_set(map, c->arena, key, take);
         return;
@@ -93,15 +92,13 @@ static void append(Cassette *c, Map *map, const char *member, Json *call) {
 static void keep(Cassette *c, Json *value) {
     const char *kind = json_get_string(value, "kind", "");
     VEC_PUSH(c->arena, &c->values, value);
-    if (strcmp(kind, "text") == 0)
-        map_set(c->texts, c->arena, json_get_string(value, "hash", ""), value);
+    if (strcmp(kind, "text") == 0) map_set(c->texts, c->arena, json_get_string(value, "hash", ""), value);
     if (strcmp(kind, "embedding") == 0)
         map_set(c->texts, c->arena, arena_printf(c->arena, "vectors %s", json_get_string(value, "request", "")), value);
     if (strcmp(kind, "call") != 0) return;
     append(c, c->takes, "prompt", value);
     append(c, c->by_order, "subject", value);
 }
-
 
 /* A line without an end is one whose writer was killed: it never counted as recorded. */
 static bool read_all(Cassette *c, Str *error) {
@@ -110,8 +107,7 @@ static bool read_all(Cassette *c, Str *error) {
     str_init(&text);
     bool ok = file_read_regular(c->path, CASSETTE_LIMIT, &text);
     bool absent = !ok && errno == ENOENT && c->inner;
-    if (!ok && !absent)
-        str_printf(error, "cannot read the cassette %s: %s", c->path, strerror(errno));
+    if (!ok && !absent) str_printf(error, "cannot read the cassette %s: %s", c->path, strerror(errno));
     unsigned number = 0;
     for (char *p = text.data, *end; ok && (end = strchr(p, '\n')); p = end + 1) {
         char why[128];
@@ -205,15 +201,11 @@ static bool record(Cassette *c, const LlmPrompt *p, const char *hex, const Propo
                "{\"kind\": \"call\", \"time\": %lld, \"subject\": \"%s\", \"attempt\": %u, "
                "\"prompt\": \"%s\", \"fixed\": \"%s\", \"documents\": \"%s\"",
                (long long)time(NULL), subject, p->attempt, hex, fixed, documents);
-    str_printf(
-        &line,
-        ", \"status\": \"%s\", \"task_bytes\": %zu, \"answer_bytes\": %zu, \"answer_hash\": \"%s\"",
-        proposer_status_name(r->status), p->task_size, r->raw.len, answer);
+    str_printf(&line, ", \"status\": \"%s\", \"task_bytes\": %zu, \"answer_bytes\": %zu, \"answer_hash\": \"%s\"",
+               proposer_status_name(r->status), p->task_size, r->raw.len, answer);
     put_number(&line, "seconds", r->seconds);
-    str_printf(
-        &line,
-        ", \"tries\": %u, \"tokens_in\": %lld, \"tokens_out\": %lld, \"tokens_cached\": %lld",
-        r->tries, (long long)r->tokens_in, (long long)r->tokens_out, (long long)r->tokens_cached);
+    str_printf(&line, ", \"tries\": %u, \"tokens_in\": %lld, \"tokens_out\": %lld, \"tokens_cached\": %lld", r->tries,
+               (long long)r->tokens_in, (long long)r->tokens_out, (long long)r->tokens_cached);
     put_number(&line, "cost", r->cost);
     str_append(&line, ", \"error\": ");
     str_append_json(&line, r->error.data);
@@ -249,8 +241,9 @@ static bool record_vectors(Cassette *c, const LlmPrompt *p, const ProposerReply 
     Str line;
     str_init(&line);
     hash_texts(c->model, p, hex);
-    str_printf(&line, "{\"kind\": \"embedding\", \"time\": %lld, \"request\": \"%s\", \"status\": \"%s\", \"model\": ",
-               (long long)time(NULL), hex, proposer_status_name(r->status));
+    str_printf(&line,
+               "{\"kind\": \"embedding\", \"time\": %lld, \"request\": \"%s\", \"status\": \"%s\", \"model\": ", (long long)time(NULL), hex,
+               proposer_status_name(r->status));
     str_append_json(&line, c->model);
     put_number(&line, "seconds", r->seconds);
     str_printf(&line, ", \"tries\": %u, \"tokens_in\": %lld", r->tries, (long long)r->tokens_in);
@@ -283,8 +276,7 @@ static void ask_inner(Cassette *c, const LlmPrompt *prompts, size_t count, Propo
         if (!prompts[i].text_count) hash_prompt(&prompts[i], hex);
         if (!is_worth_recording(replies[i].status)) continue;
         bool recorded = prompts[i].text_count ? record_vectors(c, &prompts[i], &replies[i]) : record(c, &prompts[i], hex, &replies[i]);
-        if (!recorded && !replies[i].error.len)
-            str_printf(&replies[i].error, "not recorded: %s", strerror(errno));
+        if (!recorded && !replies[i].error.len) str_printf(&replies[i].error, "not recorded: %s", strerror(errno));
     }
 }
 
@@ -350,8 +342,8 @@ static bool open_for_writing(Cassette *c, Str *error) {
     return ok;
 }
 
-LlmBackend *backend_cassette(const char *path, const char *mode, const char *match, const char *model,
-                             LlmBackend *inner, LlmBackend *vectors, Str *error) {
+LlmBackend *backend_cassette(const char *path, const char *mode, const char *match, const char *model, LlmBackend *inner,
+                             LlmBackend *vectors, Str *error) {
     Cassette *c = calloc(1, sizeof *c);
     Arena *arena = c ? arena_create() : NULL;
     if (!arena) {
@@ -361,19 +353,18 @@ LlmBackend *backend_cassette(const char *path, const char *mode, const char *mat
         if (vectors) vectors->destroy(vectors);
         return NULL;
     }
-    *c = (Cassette){
-        .base = {inner ? inner->name : "replay", "", inner ? inner->parallel : 64, ask, destroy},
-        .arena = arena,
-        .inner = inner,
-        .vectors = vectors,
-        .model = arena_strdup(arena, model),
-        .takes = map_create(arena),
-        .by_order = map_create(arena),
-        .texts = map_create(arena),
-        .path = arena_strdup(arena, path),
-        .replays = strcmp(mode, "record") != 0,
-        .in_order = strcmp(match, "order") == 0,
-        .fd = -1};
+    *c = (Cassette){.base = {inner ? inner->name : "replay", "", inner ? inner->parallel : 64, ask, destroy},
+                    .arena = arena,
+                    .inner = inner,
+                    .vectors = vectors,
+                    .model = arena_strdup(arena, model),
+                    .takes = map_create(arena),
+                    .by_order = map_create(arena),
+                    .texts = map_create(arena),
+                    .path = arena_strdup(arena, path),
+                    .replays = strcmp(mode, "record") != 0,
+                    .in_order = strcmp(match, "order") == 0,
+                    .fd = -1};
     snprintf(c->base.detail, sizeof c->base.detail, "%.180s", inner ? inner->detail : path);
     if (read_all(c, error) && (!inner || open_for_writing(c, error))) return &c->base;
     destroy(&c->base);

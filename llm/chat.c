@@ -51,8 +51,7 @@ static void read_usage(ChatAnswer *a, const Json *usage) {
 
 static void read_error(ChatAnswer *a, const Json *error) {
     if (json_kind(error) == JSON_NULL || a->error.len) return;
-    const char *text =
-        json_string(error, json_get_string(error, "message", "an error without a message"));
+    const char *text = json_string(error, json_get_string(error, "message", "an error without a message"));
     str_append(&a->error, text[0] ? text : "an error without a message");
 }
 
@@ -67,8 +66,7 @@ static void read_message(ChatAnswer *a, const Json *message) {
     const Json *content = json_get(message, "content");
     if (json_kind(content) == JSON_STRING) append_content(a, json_string(content, ""));
     if (json_kind(content) == JSON_ARRAY)
-        for (const Json *part = json_first(content); part; part = json_next(part))
-            append_content(a, json_get_string(part, "text", ""));
+        for (const Json *part = json_first(content); part; part = json_next(part)) append_content(a, json_get_string(part, "text", ""));
     a->hidden += strlen(json_get_string(message, "reasoning_content", ""));
     a->hidden += strlen(json_get_string(message, "reasoning", ""));
     if (json_get_string(message, "refusal", "")[0]) a->refused = true;
@@ -93,9 +91,7 @@ static bool read_completion(ChatAnswer *a, const char *data, size_t size) {
     }
     read_error(a, json_get(root, "error"));
     const Json *choice = json_first(json_get(root, "choices"));
-    if (!a->is_stream && !a->error.len &&
-        (json_kind(json_get(root, "choices")) != JSON_ARRAY || !choice))
-        a->malformed = true;
+    if (!a->is_stream && !a->error.len && (json_kind(json_get(root, "choices")) != JSON_ARRAY || !choice)) a->malformed = true;
     read_message(a, json_get(choice, "message"));
     read_message(a, json_get(choice, "delta"));
     read_finish(a, choice);
@@ -164,8 +160,7 @@ static void message(Str *body, const char *role, const char *text) {
     str_append(body, "}");
 }
 
-void chat_request(const LlmConfig *config, const char *fixed, const char *task, int64_t seed,
-                  Str *body) {
+void chat_request(const LlmConfig *config, const char *fixed, const char *task, int64_t seed, Str *body) {
     str_append(body, "{\"model\": ");
     str_append_json(body, llm_config_get(config, LLM_MODEL));
     str_append(body, ", \"messages\": [");
@@ -178,8 +173,6 @@ void chat_request(const LlmConfig *config, const char *fixed, const char *task, 
         str_append(body, ", \"temperature\": ");
         str_append_double(body, temperature);
     }
-    if (strcmp(llm_config_get(config, LLM_SEND_SEED), "true") == 0)
-        str_printf(body, ", \"seed\": %lld", (long long)(seed & 0x7fffffff));
-    str_printf(body, ", \"max_tokens\": %lld}",
-               (long long)llm_config_number(config, LLM_ANSWER_TOKENS, 8192));
+    if (strcmp(llm_config_get(config, LLM_SEND_SEED), "true") == 0) str_printf(body, ", \"seed\": %lld", (long long)(seed & 0x7fffffff));
+    str_printf(body, ", \"max_tokens\": %lld}", (long long)llm_config_number(config, LLM_ANSWER_TOKENS, 8192));
 }

@@ -31,15 +31,12 @@ static void read_result(const SubprocessResult *r, ProposerReply *reply) {
     else if (r->timed_out)
         str_append(&reply->error, "the program did not answer in time");
     else if (!r->exited || r->exit_status)
-        str_printf(&reply->error, "the program ended with %s %d: %.*s",
-                   r->exited ? "status" : "signal", r->exited ? r->exit_status : r->signal,
-                   (int)(strcspn(r->err.data, "\n") % 200), r->err.data);
+        str_printf(&reply->error, "the program ended with %s %d: %.*s", r->exited ? "status" : "signal",
+                   r->exited ? r->exit_status : r->signal, (int)(strcspn(r->err.data, "\n") % 200), r->err.data);
     else
         reply->status = r->out.len >= REPLY_LIMIT ? PROPOSED_TRUNCATED : PROPOSED;
-    if (reply->status == PROPOSED_TRUNCATED)
-        str_append(&reply->error, "the answer is longer than 2 MiB");
-    if (reply->status == PROPOSED || reply->status == PROPOSED_TRUNCATED)
-        str_append_n(&reply->raw, r->out.data, r->out.len);
+    if (reply->status == PROPOSED_TRUNCATED) str_append(&reply->error, "the answer is longer than 2 MiB");
+    if (reply->status == PROPOSED || reply->status == PROPOSED_TRUNCATED) str_append_n(&reply->raw, r->out.data, r->out.len);
     llm_clean_text(&reply->raw);
     llm_clean_text(&reply->error);
 }
@@ -100,9 +97,7 @@ static void ask(LlmBackend *self, const LlmPrompt *prompts, size_t count, Propos
     pthread_t threads[64];
     size_t started = 0, wanted = count < self->parallel ? count : self->parallel;
     pthread_mutex_init(&b.lock, NULL);
-    while (started + 1 < wanted && started < COUNT_OF(threads) &&
-           pthread_create(&threads[started], NULL, work, &b) == 0)
-        started++;
+    while (started + 1 < wanted && started < COUNT_OF(threads) && pthread_create(&threads[started], NULL, work, &b) == 0) started++;
     work(&b);
     for (size_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
     pthread_mutex_destroy(&b.lock);
@@ -114,8 +109,7 @@ static void destroy(LlmBackend *self) {
     free(c);
 }
 
-LlmBackend *backend_command(const LlmConfig *config, LlmBudget *budget, const char *command,
-                            Str *error) {
+LlmBackend *backend_command(const LlmConfig *config, LlmBudget *budget, const char *command, Str *error) {
     Command *c = calloc(1, sizeof *c);
     Arena *arena = c ? arena_create() : NULL;
     if (!arena) {
@@ -123,12 +117,11 @@ LlmBackend *backend_command(const LlmConfig *config, LlmBudget *budget, const ch
         free(c);
         return NULL;
     }
-    *c = (Command){
-        .base = {"command", "", (unsigned)llm_config_number(config, LLM_PARALLEL, 4), ask, destroy},
-        .arena = arena,
-        .config = config,
-        .budget = budget,
-        .argv = split_words(arena, command)};
+    *c = (Command){.base = {"command", "", (unsigned)llm_config_number(config, LLM_PARALLEL, 4), ask, destroy},
+                   .arena = arena,
+                   .config = config,
+                   .budget = budget,
+                   .argv = split_words(arena, command)};
     snprintf(c->base.detail, sizeof c->base.detail, "%.180s", command);
     if (c->argv[0]) return &c->base;
     str_append(error, "command: names no program");

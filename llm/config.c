@@ -16,8 +16,7 @@ static const struct {
     int environment;
     const char *summary;
 } settings[LLM_SETTING_COUNT] = {
-#define SETTING(id, name, otherwise, trust, environment, summary)                                  \
-    {name, otherwise, trust, environment, summary},
+#define SETTING(id, name, otherwise, trust, environment, summary) {name, otherwise, trust, environment, summary},
 #include "settings.def"
 #undef SETTING
 };
@@ -46,8 +45,7 @@ LlmConfig *llm_config_create(void) {
     if (!arena) return NULL;
     LlmConfig *config = ARENA_NEW(arena, LlmConfig);
     config->arena = arena;
-    for (unsigned i = 0; i < LLM_SETTING_COUNT; i++)
-        config->entries[i] = (Entry){settings[i].otherwise, "", LLM_FROM_DEFAULT};
+    for (unsigned i = 0; i < LLM_SETTING_COUNT; i++) config->entries[i] = (Entry){settings[i].otherwise, "", LLM_FROM_DEFAULT};
     return config;
 }
 
@@ -74,20 +72,15 @@ static bool is_one_of(const char *value, const char *const *words, size_t count)
 }
 
 static const char *check_choice(LlmSetting id, const char *value) {
-    static const char *const modes[] = {"record", "replay", "auto"},
-                             *const flags[] = {"true", "false"},
+    static const char *const modes[] = {"record", "replay", "auto"}, *const flags[] = {"true", "false"},
                              *const matches[] = {"prompt", "order"};
-    if (id == LLM_CASSETTE_MODE)
-        return is_one_of(value, modes, COUNT_OF(modes)) ? NULL : "record, replay or auto";
-    if (id == LLM_CASSETTE_MATCH)
-        return is_one_of(value, matches, COUNT_OF(matches)) ? NULL : "prompt or order";
+    if (id == LLM_CASSETTE_MODE) return is_one_of(value, modes, COUNT_OF(modes)) ? NULL : "record, replay or auto";
+    if (id == LLM_CASSETTE_MATCH) return is_one_of(value, matches, COUNT_OF(matches)) ? NULL : "prompt or order";
     if (id == LLM_ALLOW_PLAIN_HTTP || id == LLM_SEND_SEED || id == LLM_DESCRIBE)
         return is_one_of(value, flags, COUNT_OF(flags)) ? NULL : "true or false";
     if (id == LLM_PROPOSER) {
         bool known = strcmp(value, "design") == 0 || strcmp(value, "model") == 0;
-        return known || (strncmp(value, "command:", 8) == 0 && value[8])
-                   ? NULL
-                   : "design, model or command:PROGRAM";
+        return known || (strncmp(value, "command:", 8) == 0 && value[8]) ? NULL : "design, model or command:PROGRAM";
     }
     if (id != LLM_PRESET) return NULL;
     for (size_t i = 0; i < COUNT_OF(presets); i++)
@@ -99,14 +92,10 @@ static const struct {
     LlmSetting id;
     double minimum, maximum;
 } numbers[] = {
-    {LLM_TEMPERATURE, 0, 10},          {LLM_ANSWER_TOKENS, 1, 1e6},
-    {LLM_PROMPT_TOKENS, 500, 1e7},     {LLM_PARALLEL, 1, 64},
-    {LLM_TIMEOUT, 0.01, 86400},        {LLM_IDLE_TIMEOUT, 1, 86400},
-    {LLM_CONNECT_TIMEOUT, 0.01, 3600}, {LLM_RETRIES, 0, 10},
-    {LLM_RETRY_DELAY, 0, 3600},        {LLM_RETRY_LIMIT, 0, 86400},
-    {LLM_MAX_CALLS, 0, 1e12},          {LLM_MAX_TOKENS, 0, 1e15},
-    {LLM_MAX_COST, 0, 1e12},           {LLM_PRICE_IN, 0, 1e9},
-    {LLM_PRICE_CACHED, 0, 1e9},        {LLM_PRICE_OUT, 0, 1e9},
+    {LLM_TEMPERATURE, 0, 10},      {LLM_ANSWER_TOKENS, 1, 1e6},  {LLM_PROMPT_TOKENS, 500, 1e7},     {LLM_PARALLEL, 1, 64},
+    {LLM_TIMEOUT, 0.01, 86400},    {LLM_IDLE_TIMEOUT, 1, 86400}, {LLM_CONNECT_TIMEOUT, 0.01, 3600}, {LLM_RETRIES, 0, 10},
+    {LLM_RETRY_DELAY, 0, 3600},    {LLM_RETRY_LIMIT, 0, 86400},  {LLM_MAX_CALLS, 0, 1e12},          {LLM_MAX_TOKENS, 0, 1e15},
+    {LLM_MAX_COST, 0, 1e12},       {LLM_PRICE_IN, 0, 1e9},       {LLM_PRICE_CACHED, 0, 1e9},        {LLM_PRICE_OUT, 0, 1e9},
     {LLM_PRICE_EMBEDDING, 0, 1e9},
 };
 
@@ -114,11 +103,8 @@ static const char *check_number(Arena *arena, LlmSetting id, const char *value) 
     for (size_t i = 0; i < COUNT_OF(numbers); i++) {
         double number;
         if (numbers[i].id != id) continue;
-        if (parse_double(value, &number) && number >= numbers[i].minimum &&
-            number <= numbers[i].maximum)
-            return NULL;
-        return arena_printf(arena, "a number from %g to %g", numbers[i].minimum,
-                            numbers[i].maximum);
+        if (parse_double(value, &number) && number >= numbers[i].minimum && number <= numbers[i].maximum) return NULL;
+        return arena_printf(arena, "a number from %g to %g", numbers[i].minimum, numbers[i].maximum);
     }
     return NULL;
 }
@@ -163,8 +149,7 @@ static bool is_lower(const LlmConfig *config, LlmSetting id, const char *value) 
     return now < 0 || (parse_double(value, &then) && then <= now);
 }
 
-bool llm_config_set(LlmConfig *config, const char *name, const char *value, LlmOrigin origin,
-                    const char *where, Str *error) {
+bool llm_config_set(LlmConfig *config, const char *name, const char *value, LlmOrigin origin, const char *where, Str *error) {
     LlmSetting id;
     if (!find_setting(name, &id)) return unknown(config, name, where, error);
     const char *wrong = check_text(value);
@@ -182,8 +167,7 @@ bool llm_config_set(LlmConfig *config, const char *name, const char *value, LlmO
             return complain(error, where, "a project's file may only lower %s", name);
     }
     if (origin < entry->origin) return true;
-    *entry = (Entry){arena_strdup(config->arena, value),
-                     arena_strdup(config->arena, where ? where : ""), origin};
+    *entry = (Entry){arena_strdup(config->arena, value), arena_strdup(config->arena, where ? where : ""), origin};
     return true;
 }
 
@@ -196,8 +180,7 @@ static char *trim(char *text) {
     return text;
 }
 
-bool llm_config_read(LlmConfig *config, const char *text, LlmOrigin origin, const char *where,
-                     Str *error) {
+bool llm_config_read(LlmConfig *config, const char *text, LlmOrigin origin, const char *where, Str *error) {
     bool ok = true;
     unsigned number = 0;
     for (const char *p = text; *p;) {
@@ -238,9 +221,7 @@ static bool read_environment(LlmConfig *config, Str *error) {
         if (settings[i].environment == NO_ENV) continue;
         EnvId id = (EnvId)settings[i].environment;
         const char *value = env_get(id);
-        if (value && *value)
-            ok &= llm_config_set(config, settings[i].name, value, LLM_FROM_ENVIRONMENT,
-                                 env_name(id), error);
+        if (value && *value) ok &= llm_config_set(config, settings[i].name, value, LLM_FROM_ENVIRONMENT, env_name(id), error);
     }
     return ok;
 }
@@ -248,8 +229,7 @@ static bool read_environment(LlmConfig *config, Str *error) {
 static const char *user_file(LlmConfig *config) {
     const char *folder = env_get(ENV_XDG_CONFIG_HOME), *home = env_get(ENV_HOME);
     if (folder && folder[0] == '/') return arena_printf(config->arena, "%s/sketchc/config", folder);
-    return home && home[0] == '/' ? arena_printf(config->arena, "%s/.config/sketchc/config", home)
-                                  : NULL;
+    return home && home[0] == '/' ? arena_printf(config->arena, "%s/.config/sketchc/config", home) : NULL;
 }
 
 /* Is `folder` (absolute) among the folders that the user trusts? Only the user's file can say so.
@@ -281,11 +261,9 @@ void llm_config_finish(LlmConfig *config) {
     const Entry *preset = &config->entries[LLM_PRESET];
     /* A preset chosen at a stronger place than the endpoint means that preset's endpoint. */
     for (size_t i = 0; i < COUNT_OF(presets); i++)
-        if (strcmp(presets[i].name, preset->value) == 0 &&
-            (!endpoint->value[0] || preset->origin > endpoint->origin))
+        if (strcmp(presets[i].name, preset->value) == 0 && (!endpoint->value[0] || preset->origin > endpoint->origin))
             *endpoint = (Entry){presets[i].endpoint, presets[i].name, LLM_FROM_PRESET};
-    if (!proposer->value[0])
-        *proposer = (Entry){endpoint->value[0] ? "model" : "design", "", LLM_FROM_DEFAULT};
+    if (!proposer->value[0]) *proposer = (Entry){endpoint->value[0] ? "model" : "design", "", LLM_FROM_DEFAULT};
 }
 
 /* A recording alone answers too. */
@@ -297,8 +275,7 @@ bool llm_wanted(const LlmConfig *config) {
 
 /* ---- Showing ---- */
 
-static const char *const origins[] = {"default",      "preset",      "user file",
-                                      "project file", "environment", "flag"};
+static const char *const origins[] = {"default", "preset", "user file", "project file", "environment", "flag"};
 
 /* A user and password that somebody wrote into an endpoint, which is refused when it is asked, are not shown either. */
 static void show_value(LlmSetting setting, const char *value, Str *out) {
@@ -314,8 +291,7 @@ void llm_config_show(const LlmConfig *config, bool origin, Str *out) {
         const Entry *e = &config->entries[i];
         str_printf(out, "%s = ", settings[i].name);
         show_value((LlmSetting)i, e->value, out);
-        if (origin)
-            str_printf(out, "\t# %s%s%s", origins[e->origin], e->where[0] ? ": " : "", e->where);
+        if (origin) str_printf(out, "\t# %s%s%s", origins[e->origin], e->where[0] ? ": " : "", e->where);
         str_append_char(out, '\n');
     }
 }
@@ -324,8 +300,6 @@ void llm_settings_reference(Str *out) {
     static const char *const rights[] = {"any value", "lower only", "only if trusted"};
     str_append(out, "| setting | default | project's file | |\n| --- | --- | --- | --- |\n");
     for (unsigned i = 0; i < LLM_SETTING_COUNT; i++)
-        str_printf(out, "| `%s` | %s%s%s | %s | %s |\n", settings[i].name,
-                   settings[i].otherwise[0] ? "`" : "", settings[i].otherwise,
-                   settings[i].otherwise[0] ? "`" : "", rights[settings[i].trust],
-                   settings[i].summary);
+        str_printf(out, "| `%s` | %s%s%s | %s | %s |\n", settings[i].name, settings[i].otherwise[0] ? "`" : "", settings[i].otherwise,
+                   settings[i].otherwise[0] ? "`" : "", rights[settings[i].trust], settings[i].summary);
 }

@@ -64,8 +64,7 @@ static void set_field(Reader *r, unsigned line, const char *name, const char *va
         d->operations = value;
     } else if (strcmp(name, "priority") == 0) {
         d->priority = value[0] - '0';
-        if (!value[0] || value[1] || value[0] < '0' || value[0] > '9')
-            complain(r, line, "priority is a digit, 0 to 9");
+        if (!value[0] || value[1] || value[0] < '0' || value[0] > '9') complain(r, line, "priority is a digit, 0 to 9");
     } else if (strcmp(name, "fixed") == 0) {
         d->fixed = strcmp(value, "true") == 0;
         if (!d->fixed && strcmp(value, "false") != 0) complain(r, line, "fixed is true or false");
@@ -82,8 +81,7 @@ static const char *next_line(const char *p, const char *end, size_t *size) {
 }
 
 static bool is_fence(const char *line, size_t size) {
-    return size >= 3 && memcmp(line, "---", 3) == 0 &&
-           (size == 3 || (size == 4 && line[3] == '\r'));
+    return size >= 3 && memcmp(line, "---", 3) == 0 && (size == 3 || (size == 4 && line[3] == '\r'));
 }
 
 /* The members, up to the second fence; gives what follows it. */
@@ -115,18 +113,11 @@ static const char *read_front(Reader *r, const char *p, const char *end) {
 static const char *stem(Arena *arena, const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const char *dot = strrchr(name, '.');
-    return dot && dot > name ? arena_strndup(arena, name, (size_t)(dot - name))
-                             : arena_strdup(arena, name);
+    return dot && dot > name ? arena_strndup(arena, name, (size_t)(dot - name)) : arena_strdup(arena, name);
 }
 
-bool document_parse(Arena *arena, const char *path, const char *text, size_t size, Document *doc,
-                    Str *problems) {
-    *doc = (Document){.name = stem(arena, path),
-                      .title = "",
-                      .scope = "",
-                      .operations = "",
-                      .body = "",
-                      .priority = 5};
+bool document_parse(Arena *arena, const char *path, const char *text, size_t size, Document *doc, Str *problems) {
+    *doc = (Document){.name = stem(arena, path), .title = "", .scope = "", .operations = "", .body = "", .priority = 5};
     Reader r = {arena, path, doc, problems, true, false};
     if (size > DOCUMENT_LIMIT) {
         complain(&r, 1, "a document has at most 256 KiB");
@@ -152,8 +143,7 @@ bool document_parse(Arena *arena, const char *path, const char *text, size_t siz
 const char *docspec_folder(Arena *arena) {
     const char *data = env_get(ENV_XDG_DATA_HOME), *home = env_get(ENV_HOME);
     if (data && data[0] == '/') return arena_printf(arena, "%s/sketchc/docspec", data);
-    return home && home[0] == '/' ? arena_printf(arena, "%s/.local/share/sketchc/docspec", home)
-                                  : NULL;
+    return home && home[0] == '/' ? arena_printf(arena, "%s/.local/share/sketchc/docspec", home) : NULL;
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b) {
@@ -191,9 +181,7 @@ void docspec_load(Documents *d, const char *folder, Str *problems) {
     for (size_t i = 0; i < COUNT_OF(llm_documents); i++) {
         Document doc;
         const char *path = arena_printf(d->arena, "%s.md", llm_documents[i].name);
-        if (document_parse(d->arena, path, llm_documents[i].text, llm_documents[i].size, &doc,
-                           problems))
-            VEC_PUSH(d->arena, &d->list, doc);
+        if (document_parse(d->arena, path, llm_documents[i].text, llm_documents[i].size, &doc, problems)) VEC_PUSH(d->arena, &d->list, doc);
     }
     if (folder) load_own(d, folder, problems);
 }
@@ -224,8 +212,7 @@ static bool list_has(const char *list, const char *word) {
 }
 
 bool document_covers(const Document *doc, const char *target, const char *arch) {
-    return list_has(doc->scope, "language") || list_has(doc->scope, target) ||
-           list_has(doc->scope, arch);
+    return list_has(doc->scope, "language") || list_has(doc->scope, target) || list_has(doc->scope, arch);
 }
 
 static bool is_word(char c) {

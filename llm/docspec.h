@@ -20,7 +20,7 @@
 typedef enum { DOC_BASIC, DOC_API, DOC_EXPERT, DOC_EXAMPLE, DOC_CATEGORY_COUNT } DocCategory;
 
 typedef struct {
-    const char *name; /* the file's, without .md */
+    const char *name;                              /* the file's, without .md */
     const char *title, *scope, *operations, *body; /* scope, operations: as written; "" none */
     DocCategory category;
     int priority;

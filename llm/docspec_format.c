@@ -77,8 +77,8 @@ static void add_prose(Writer *w, const char *p, const char *end) {
             p = after;
             continue;
         }
-        bool opens_link = !quoted && *p == '[' && memchr(p, ']', (size_t)(end - p)) &&
-                          ((const char *)memchr(p, ']', (size_t)(end - p)))[1] == '(';
+        bool opens_link =
+            !quoted && *p == '[' && memchr(p, ']', (size_t)(end - p)) && ((const char *)memchr(p, ']', (size_t)(end - p)))[1] == '(';
         if (*p == '`') quoted = !quoted;
         if (strchr(" \t\r", *p)) {
             space = true;
@@ -99,9 +99,8 @@ static bool begins(const char *line, size_t size, const char *with) {
 /* Lists, headings, tables and indented text keep their lines. */
 static bool stands_alone(const char *line, size_t size) {
     size_t digits = strspn(line, "0123456789");
-    return begins(line, size, "#") || begins(line, size, "- ") || begins(line, size, "* ") ||
-           begins(line, size, "|") || begins(line, size, "    ") || begins(line, size, "  ") ||
-           (digits && digits < size && line[digits] == '.');
+    return begins(line, size, "#") || begins(line, size, "- ") || begins(line, size, "* ") || begins(line, size, "|") ||
+           begins(line, size, "    ") || begins(line, size, "  ") || (digits && digits < size && line[digits] == '.');
 }
 
 static void add_line(Writer *w, const char *line, size_t size) {
@@ -137,8 +136,7 @@ static void make_front(const char *path, const char *text, Str *out) {
         heading = strchr(heading, '#') + 1;
         heading += strspn(heading, " ");
         size_t n = strcspn(heading, "\r\n");
-        for (size_t i = 0; i < n; i++)
-            str_append_char(out, heading[i] == ':' || heading[i] == '#' ? ' ' : heading[i]);
+        for (size_t i = 0; i < n; i++) str_append_char(out, heading[i] == ':' || heading[i] == '#' ? ' ' : heading[i]);
     } else {
         str_append_n(out, name, strcspn(name, "."));
     }

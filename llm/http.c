@@ -12,22 +12,22 @@
 #include <strings.h>
 
 /* The functions used, by name. */
-#define CURL_FUNCTIONS(F)                                                                          \
-    F(global_init, CURLcode, (long))                                                               \
-    F(getdate, time_t, (const char *, const time_t *))                                             \
-    F(easy_init, CURL *, (void))                                                                   \
-    F(easy_cleanup, void, (CURL *))                                                                \
-    F(easy_setopt, CURLcode, (CURL *, CURLoption, ...))                                            \
-    F(easy_getinfo, CURLcode, (CURL *, CURLINFO, ...))                                             \
-    F(easy_strerror, const char *, (CURLcode))                                                     \
-    F(multi_init, CURLM *, (void))                                                                 \
-    F(multi_cleanup, CURLMcode, (CURLM *))                                                         \
-    F(multi_add_handle, CURLMcode, (CURLM *, CURL *))                                              \
-    F(multi_remove_handle, CURLMcode, (CURLM *, CURL *))                                           \
-    F(multi_perform, CURLMcode, (CURLM *, int *))                                                  \
-    F(multi_poll, CURLMcode, (CURLM *, struct curl_waitfd *, unsigned, int, int *))                \
-    F(multi_info_read, CURLMsg *, (CURLM *, int *))                                                \
-    F(slist_append, struct curl_slist *, (struct curl_slist *, const char *))                      \
+#define CURL_FUNCTIONS(F)                                                                                                                  \
+    F(global_init, CURLcode, (long))                                                                                                       \
+    F(getdate, time_t, (const char *, const time_t *))                                                                                     \
+    F(easy_init, CURL *, (void))                                                                                                           \
+    F(easy_cleanup, void, (CURL *))                                                                                                        \
+    F(easy_setopt, CURLcode, (CURL *, CURLoption, ...))                                                                                    \
+    F(easy_getinfo, CURLcode, (CURL *, CURLINFO, ...))                                                                                     \
+    F(easy_strerror, const char *, (CURLcode))                                                                                             \
+    F(multi_init, CURLM *, (void))                                                                                                         \
+    F(multi_cleanup, CURLMcode, (CURLM *))                                                                                                 \
+    F(multi_add_handle, CURLMcode, (CURLM *, CURL *))                                                                                      \
+    F(multi_remove_handle, CURLMcode, (CURLM *, CURL *))                                                                                   \
+    F(multi_perform, CURLMcode, (CURLM *, int *))                                                                                          \
+    F(multi_poll, CURLMcode, (CURLM *, struct curl_waitfd *, unsigned, int, int *))                                                        \
+    F(multi_info_read, CURLMsg *, (CURLM *, int *))                                                                                        \
+    F(slist_append, struct curl_slist *, (struct curl_slist *, const char *))                                                              \
     F(slist_free_all, void, (struct curl_slist *))
 
 struct HttpClient {
@@ -49,8 +49,7 @@ static bool find(void *library, const char *name, void *function) {
 
 static bool load(HttpClient *c, Str *error) {
     static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.so"};
-    for (size_t i = 0; i < COUNT_OF(names) && !c->library; i++)
-        c->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; i < COUNT_OF(names) && !c->library; i++) c->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!c->library) {
         str_append(error, "libcurl is missing on this machine (Debian: apt install libcurl4)");
         return false;
@@ -128,8 +127,7 @@ static size_t on_header(char *bytes, size_t one, size_t count, void *context) {
     return size;
 }
 
-static struct curl_slist *add_header(HttpClient *c, struct curl_slist *list, const char *text,
-                                     bool *ok) {
+static struct curl_slist *add_header(HttpClient *c, struct curl_slist *list, const char *text, bool *ok) {
     struct curl_slist *longer = c->slist_append(list, text);
     *ok &= longer != NULL;
     return longer ? longer : list;
@@ -194,8 +192,7 @@ bool http_start(HttpClient *c, HttpCall *call) {
     call->handle = x ? c->easy_init() : NULL;
     if (call->handle) {
         *x = (Exchange){.client = c, .call = call};
-        if (set_options(x, call->handle) && c->multi_add_handle(c->multi, call->handle) == CURLM_OK)
-            return true;
+        if (set_options(x, call->handle) && c->multi_add_handle(c->multi, call->handle) == CURLM_OK) return true;
     }
     snprintf(call->error, sizeof call->error, "the request cannot be made");
     release(c, call);
@@ -207,8 +204,7 @@ static void finish(HttpClient *c, HttpCall *call, CURLcode code) {
     c->easy_getinfo(call->handle, CURLINFO_RESPONSE_CODE, &call->status);
     call->timed_out = code == CURLE_OPERATION_TIMEDOUT;
     if (code != CURLE_OK && !call->stopped)
-        snprintf(call->error, sizeof call->error, "%.150s",
-                 x->reason[0] ? x->reason : c->easy_strerror(code));
+        snprintf(call->error, sizeof call->error, "%.150s", x->reason[0] ? x->reason : c->easy_strerror(code));
     c->multi_remove_handle(c->multi, call->handle);
     release(c, call);
 }

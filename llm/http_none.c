@@ -2,8 +2,7 @@
 #include "llm_internal.h"
 
 HttpClient *http_create(Str *error) {
-    str_append(error,
-               "this sketchc was built without libcurl; --proposer=command:PROGRAM needs none");
+    str_append(error, "this sketchc was built without libcurl; --proposer=command:PROGRAM needs none");
     return NULL;
 }
 void http_destroy(HttpClient *client) {

@@ -19,8 +19,7 @@ static bool take(LlmKey *key, const char *text, size_t size, Str *error) {
     if (!size) return wrong(error, "the key is empty");
     if (size >= sizeof key->text) return wrong(error, "the key is longer than 1024 bytes");
     for (size_t i = 0; i < size; i++)
-        if (text[i] <= 32 || text[i] >= 127)
-            return wrong(error, "the key holds a character that no key has");
+        if (text[i] <= 32 || text[i] >= 127) return wrong(error, "the key holds a character that no key has");
     memcpy(key->text, text, size);
     key->text[size] = 0;
     return true;
@@ -36,8 +35,7 @@ static bool from_file(const char *path, LlmKey *key, Str *error) {
     if (fd < 0 || fstat(fd, &info) != 0)
         str_printf(error, "the key file cannot be opened: %s", strerror(errno));
     else if (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 077))
-        wrong(error,
-              "the key file must be a plain file of yours that nobody else may read (chmod 600)");
+        wrong(error, "the key file must be a plain file of yours that nobody else may read (chmod 600)");
     else if ((size = read(fd, text, sizeof text)) < 0)
         str_printf(error, "the key file cannot be read: %s", strerror(errno));
     else
@@ -50,8 +48,7 @@ static bool from_file(const char *path, LlmKey *key, Str *error) {
 static bool from_command(const char *command, LlmKey *key, Str *error) {
     Arena *arena = arena_create();
     if (!arena) return wrong(error, "out of memory");
-    SubprocessSpec spec = {
-        .argv = split_words(arena, command), .timeout_s = 30, .output_limit = 4096};
+    SubprocessSpec spec = {.argv = split_words(arena, command), .timeout_s = 30, .output_limit = 4096};
     SubprocessResult result;
     bool ok = subprocess_run(&spec, &result);
     if (!ok)
@@ -68,12 +65,10 @@ static bool from_command(const char *command, LlmKey *key, Str *error) {
 
 bool key_find(const LlmConfig *config, LlmKey *key, Str *error) {
     *key = (LlmKey){{0}};
-    const char *file = llm_config_get(config, LLM_KEY_FILE),
-               *command = llm_config_get(config, LLM_KEY_COMMAND);
+    const char *file = llm_config_get(config, LLM_KEY_FILE), *command = llm_config_get(config, LLM_KEY_COMMAND);
     const char *given = env_get(ENV_API_KEY), *endpoint = llm_config_get(config, LLM_ENDPOINT);
     /* OpenAI's own variable is OpenAI's: no other endpoint gets to see it. */
-    if ((!given || !*given) && strncmp(endpoint, "https://api.openai.com/", 23) == 0)
-        given = env_get(ENV_OPENAI_API_KEY);
+    if ((!given || !*given) && strncmp(endpoint, "https://api.openai.com/", 23) == 0) given = env_get(ENV_OPENAI_API_KEY);
     if (given && *given) return take(key, given, strlen(given), error);
     if (file[0]) return from_file(file, key, error);
     return !command[0] || from_command(command, key, error);

@@ -21,12 +21,12 @@ typedef enum {
 } LlmSetting;
 
 typedef enum { /* from the weakest to the strongest */
-    LLM_FROM_DEFAULT,
-    LLM_FROM_PRESET,
-    LLM_FROM_USER,
-    LLM_FROM_PROJECT,
-    LLM_FROM_ENVIRONMENT,
-    LLM_FROM_FLAG
+               LLM_FROM_DEFAULT,
+               LLM_FROM_PRESET,
+               LLM_FROM_USER,
+               LLM_FROM_PROJECT,
+               LLM_FROM_ENVIRONMENT,
+               LLM_FROM_FLAG
 } LlmOrigin;
 
 typedef struct LlmConfig LlmConfig;
@@ -36,8 +36,7 @@ void llm_config_destroy(LlmConfig *config);
 /* Sets by name; `where` is a file for messages, may be null. A weaker origin never replaces a
  * stronger one. False with a message in `error` (appended) when there is no such setting, the value does not
  * fit, or LLM_FROM_PROJECT may not set it; the message holds no value. */
-bool llm_config_set(LlmConfig *config, const char *name, const char *value, LlmOrigin origin,
-                    const char *where, Str *error);
+bool llm_config_set(LlmConfig *config, const char *name, const char *value, LlmOrigin origin, const char *where, Str *error);
 /* Reads `name = value` lines, # comments. All mistakes are reported, a line each. */
 bool llm_config_read(LlmConfig *config, const char *text, LlmOrigin origin, const char *where, Str *error);
 /* The user's file ($XDG_CONFIG_HOME or ~/.config, sketchc/config), sketchc.conf in `project` (null: none)
@@ -70,19 +69,19 @@ Proposer *llm_proposer_create(const LlmConfig *config, Str *error);
 bool llm_wanted(const LlmConfig *config);
 void llm_totals(const Proposer *proposer, LlmTotals *totals); /* of one from llm_proposer_create */
 
-/* Vectors by the settings' embedding_model, asked for under the proposer's limits and kept in its cassette; those that the store knows are not
- * asked for. False: there is no such model, and the built-in embedding serves. */
+/* Vectors by the settings' embedding_model, asked for under the proposer's limits and kept in its cassette; those that the store knows are
+ * not asked for. False: there is no such model, and the built-in embedding serves. */
 typedef struct LlmEmbedding {
     Proposer *proposer;
-    Store *store;  /* may be null */
+    Store *store; /* may be null */
     const atomic_int *cancel;
     Str error;       /* why vectors could not be had; initialised and released by the caller, like the next */
     Str undescribed; /* why words could not be had */
 } LlmEmbedding;
 bool llm_embedder(LlmEmbedding *embedding, Embedder *embedder);
 
-/* Operators in words, by the one who is asked for sketches, where the setting `describe` says so; under the same limits, some a run, kept in the
- * store until there are words for all. */
+/* Operators in words, by the one who is asked for sketches, where the setting `describe` says so; under the same limits, some a run, kept
+ * in the store until there are words for all. */
 bool llm_describer(LlmEmbedding *embedding, Describer *describer);
 
 /* ---- Prompts ---- */

@@ -27,7 +27,7 @@ void key_redact(const LlmKey *key, Str *text);
 /* ---- Limits ---- */
 
 typedef struct {
-    double max_calls, max_tokens, max_cost; /* negative: none */
+    double max_calls, max_tokens, max_cost;                    /* negative: none */
     double price_in, price_cached, price_out, price_embedding; /* of one token; negative: not known */
     double calls, tokens, cost;
     double reserved_tokens, reserved_cost; /* of requests on their way */
@@ -38,8 +38,7 @@ bool budget_init(LlmBudget *b, const LlmConfig *config, Str *error);
 bool budget_reserve(LlmBudget *b, size_t prompt_bytes, double answer_tokens, Str *error);
 /* Gives the worst case back and counts what it was. Reported numbers count when they are at least what
  * the bytes that went over the line prove; unknown ones (-1) are estimated from the bytes. */
-void budget_settle(LlmBudget *b, size_t prompt_bytes, double answer_tokens, size_t answer_bytes,
-                   ProposerReply *reply);
+void budget_settle(LlmBudget *b, size_t prompt_bytes, double answer_tokens, size_t answer_bytes, ProposerReply *reply);
 
 /* ---- Server-sent events ---- */
 
@@ -60,9 +59,9 @@ bool sse_finish(SseParser *p); /* the stream ended: an event without its blank l
 /* An answer as it comes, streamed or whole. Initialised by chat_init; belongs to one request. */
 typedef struct {
     SseParser sse;
-    Str text;  /* the content, at most REPLY_LIMIT bytes */
-    Str body;  /* what is no event stream: one JSON value, or an error page */
-    Str error; /* what the endpoint says is wrong */
+    Str text;                /* the content, at most REPLY_LIMIT bytes */
+    Str body;                /* what is no event stream: one JSON value, or an error page */
+    Str error;               /* what the endpoint says is wrong */
     size_t received, hidden; /* bytes; hidden: of reasoning, which is paid for and not kept */
     bool is_stream, decided, done, full, malformed, refused, filtered, cut, has_usage;
     unsigned events;
@@ -97,7 +96,7 @@ struct HttpCall {
     bool (*on_data)(HttpCall *call, const char *bytes, size_t size); /* false: enough */
     void *context;
     /* out */
-    long status;          /* 0: no answer came */
+    long status; /* 0: no answer came */
     bool event_stream, stopped, timed_out, connected;
     double retry_after_s; /* negative: not said */
     char error[160];      /* "" when the exchange went to its end */
@@ -115,7 +114,7 @@ void http_stop(HttpClient *client, HttpCall *call);      /* one on its way */
 typedef struct {
     const char *fixed, *task;
     size_t fixed_size, task_size, documents_size; /* documents: the beginning of the task */
-    Hash128 subject; /* of what is asked: the operator and the target, whatever the prompt says of it */
+    Hash128 subject;                              /* of what is asked: the operator and the target, whatever the prompt says of it */
     uint64_t seed;
     unsigned attempt;
     double time_limit_s; /* 0: the settings' */
@@ -139,8 +138,8 @@ LlmBackend *backend_model(const LlmConfig *config, LlmBudget *budget, Str *error
 /* As backend_model, of embedding_model. `chat` is the other one, or null. */
 LlmBackend *backend_embeddings(const LlmConfig *config, LlmBudget *budget, const LlmBackend *chat, Str *error);
 LlmBackend *backend_command(const LlmConfig *config, LlmBudget *budget, const char *command, Str *error);
-/* Records what `inner` answers, and `vectors` where vectors are wanted (null: nobody gives them, or mode replay); owns both. `inner` is null
- * in mode replay. match: a value of cassette_match; model: the embedding's. */
+/* Records what `inner` answers, and `vectors` where vectors are wanted (null: nobody gives them, or mode replay); owns both. `inner` is
+ * null in mode replay. match: a value of cassette_match; model: the embedding's. */
 LlmBackend *backend_cassette(const char *path, const char *mode, const char *match, const char *model, LlmBackend *inner,
                              LlmBackend *vectors, Str *error);
 

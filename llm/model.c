@@ -113,8 +113,7 @@ static void judge_answer(Model *m, Request *r) {
     ChatAnswer *a = &r->answer;
     char text[400];
     if (a->refused || a->filtered)
-        end(m, r, PROPOSED_REFUSED,
-            a->filtered ? "the endpoint's filter ended the answer" : "the model declined");
+        end(m, r, PROPOSED_REFUSED, a->filtered ? "the endpoint's filter ended the answer" : "the model declined");
     else if (a->full)
         end(m, r, PROPOSED_TRUNCATED, r->prompt->text_count ? "the answer is longer than 4 MiB" : "the answer is longer than 2 MiB");
     else if (a->cut)
@@ -122,7 +121,8 @@ static void judge_answer(Model *m, Request *r) {
     else if (a->error.len)
         try_again(m, r, PROPOSER_FAILED, reason(r, text));
     else if (a->malformed)
-        try_again(m, r, PROPOSER_FAILED, r->prompt->text_count ? "the answer holds no vectors of the texts" : "the answer is no chat completion");
+        try_again(m, r, PROPOSER_FAILED,
+                  r->prompt->text_count ? "the answer holds no vectors of the texts" : "the answer is no chat completion");
     else if (!a->done)
         try_again(m, r, a->text.len ? PROPOSED_TRUNCATED : PROPOSER_FAILED, "the answer broke off");
     else
@@ -158,8 +158,7 @@ static void judge(Model *m, Request *r) {
     const char *why = reason(r, text);
     snprintf(line, sizeof line, "HTTP status %ld%s%s", h->status, why[0] ? ": " : "", why);
     if (h->status >= 300 && h->status < 400)
-        end(m, r, PROPOSER_REJECTED,
-            "the endpoint redirects, which is not followed: name the place itself");
+        end(m, r, PROPOSER_REJECTED, "the endpoint redirects, which is not followed: name the place itself");
     else if (may_pass(h->status))
         try_again(m, r, PROPOSER_FAILED, line);
     else
@@ -176,8 +175,7 @@ static void launch(Model *m, Request *r) {
     } else {
         chat_reset(&r->answer);
         r->reply->tries++;
-        double left = r->deadline - llm_now(),
-               limit = llm_config_number(m->config, LLM_TIMEOUT, 300);
+        double left = r->deadline - llm_now(), limit = llm_config_number(m->config, LLM_TIMEOUT, 300);
         r->http.timeout_s = left < limit ? (left > 0.01 ? left : 0.01) : limit;
         r->stage = FLYING;
         if (!http_start(m->http, &r->http)) {
@@ -195,10 +193,8 @@ static void prepare(Model *m, Request *r, const LlmPrompt *prompt, ProposerReply
     if (prompt->text_count)
         embedding_request(m->config, prompt->texts, prompt->text_count, &r->body);
     else
-        chat_request(m->config, prompt->fixed, prompt->task, (int64_t)(prompt->seed + prompt->attempt),
-                     &r->body);
-    double all =
-        llm_config_number(m->config, LLM_TIMEOUT, 300) * (1 + m->retries) + 2 * m->retry_limit;
+        chat_request(m->config, prompt->fixed, prompt->task, (int64_t)(prompt->seed + prompt->attempt), &r->body);
+    double all = llm_config_number(m->config, LLM_TIMEOUT, 300) * (1 + m->retries) + 2 * m->retry_limit;
     r->deadline = r->begun + (prompt->time_limit_s > 0 ? prompt->time_limit_s : all);
     r->http = (HttpCall){.url = m->url.data,
                          .key = m->key.text,
@@ -291,16 +287,14 @@ static bool check_endpoint(const LlmConfig *config, const char *url, bool has_ke
         return false;
     }
     const char *host = url + (plain ? 7 : 8);
-    if ((!plain && !secure) || !isalnum((unsigned char)*host + (*host == '[' ? 'a' - '[' : 0)) ||
-        strpbrk(host, "@?# \"<>\\")) {
+    if ((!plain && !secure) || !isalnum((unsigned char)*host + (*host == '[' ? 'a' - '[' : 0)) || strpbrk(host, "@?# \"<>\\")) {
         str_append(error, "the endpoint must be http://HOST[:PORT]/PATH or https://..., without "
                           "user, query or fragment");
         return false;
     }
     bool allowed = strcmp(llm_config_get(config, LLM_ALLOW_PLAIN_HTTP), "true") == 0;
     if (!plain || !has_key || allowed || is_loopback(host)) return true;
-    str_append(error,
-               "the key would travel readable for all; use https, or set allow_plain_http = true");
+    str_append(error, "the key would travel readable for all; use https, or set allow_plain_http = true");
     return false;
 }
 
@@ -314,8 +308,8 @@ static void drop_path(Str *url, const char *path) {
 
 static void describe(Model *m, const char *url, const char *model, const char *path) {
     const char *host = strstr(url, "://") + 3;
-    snprintf(m->base.detail, sizeof m->base.detail, "%.90s at %.*s", model,
-             (int)strcspn(host, "/") < 90 ? (int)strcspn(host, "/") : 90, host);
+    snprintf(m->base.detail, sizeof m->base.detail, "%.90s at %.*s", model, (int)strcspn(host, "/") < 90 ? (int)strcspn(host, "/") : 90,
+             host);
     str_append(&m->url, url);
     while (m->url.len && m->url.data[m->url.len - 1] == '/') m->url.data[--m->url.len] = 0;
     drop_path(&m->url, chat_path);
@@ -339,17 +333,16 @@ static LlmBackend *make(const LlmConfig *config, LlmBudget *budget, LlmKey *key,
         key_forget(key);
         return NULL;
     }
-    *m = (Model){
-        .base = {"model", "", (unsigned)llm_config_number(config, LLM_PARALLEL, 4), ask, destroy},
-        .config = config,
-        .budget = budget,
-        .http = http,
-        .key = *key,
-        .answer_tokens = answer_tokens,
-        .retry_delay = llm_config_number(config, LLM_RETRY_DELAY, 1),
-        .retry_limit = llm_config_number(config, LLM_RETRY_LIMIT, 60),
-        .retries = (unsigned)llm_config_number(config, LLM_RETRIES, 3),
-        .jitter = (uint64_t)(1e9 * llm_now())};
+    *m = (Model){.base = {"model", "", (unsigned)llm_config_number(config, LLM_PARALLEL, 4), ask, destroy},
+                 .config = config,
+                 .budget = budget,
+                 .http = http,
+                 .key = *key,
+                 .answer_tokens = answer_tokens,
+                 .retry_delay = llm_config_number(config, LLM_RETRY_DELAY, 1),
+                 .retry_limit = llm_config_number(config, LLM_RETRY_LIMIT, 60),
+                 .retries = (unsigned)llm_config_number(config, LLM_RETRIES, 3),
+                 .jitter = (uint64_t)(1e9 * llm_now())};
     key_forget(key);
     str_init(&m->url);
     return &m->base;

@@ -12,7 +12,7 @@ typedef struct {
     LlmBackend *vectors; /* who is asked for vectors: one of its own, or `backend` where that is a cassette; null: nobody */
     LlmBudget budget;
     LlmTotals totals;
-    Map *sent; /* hashes of prompts */
+    Map *sent;        /* hashes of prompts */
     size_t described; /* questions about operators, of this run */
 } Asker;
 
@@ -26,11 +26,9 @@ static Hash128 subject_of(const ProposerRequest *r) {
     return hash128(r->operator_text, strlen(r->operator_text), machine);
 }
 
-static void make_prompt(const Asker *a, const ProposerRequest *request, Texts *texts,
-                        LlmPrompt *prompt) {
+static void make_prompt(const Asker *a, const ProposerRequest *request, Texts *texts, LlmPrompt *prompt) {
     ProposerRequest sized = *request;
-    if (!sized.token_budget)
-        sized.token_budget = (size_t)llm_config_number(a->config, LLM_PROMPT_TOKENS, 12000);
+    if (!sized.token_budget) sized.token_budget = (size_t)llm_config_number(a->config, LLM_PROMPT_TOKENS, 12000);
     str_init(&texts->fixed);
     str_init(&texts->task);
     size_t documents = llm_prompt(&sized, &texts->fixed, &texts->task, NULL);
@@ -81,14 +79,12 @@ static void read_reply(Asker *a, bool words, ProposerReply *r) {
     bool found = answered && !words && proposer_extract_sketch(r->raw.data, r->raw.len, &r->sketch, &begun);
     if (r->status == PROPOSED && !found && !words) {
         r->status = begun ? PROPOSED_TRUNCATED : PROPOSED_NOTHING;
-        str_append(&r->error,
-                   begun ? "the sketch block is not closed" : "the answer holds no sketch block");
+        str_append(&r->error, begun ? "the sketch block is not closed" : "the answer holds no sketch block");
     }
     count_reply(a, answered, r);
 }
 
-static void propose(Proposer *self, const ProposerRequest *requests, size_t count,
-                    ProposerReply *replies) {
+static void propose(Proposer *self, const ProposerRequest *requests, size_t count, ProposerReply *replies) {
     Asker *a = (Asker *)self;
     Texts *texts = calloc(count + 1, sizeof *texts);
     LlmPrompt *prompts = calloc(count + 1, sizeof *prompts);
@@ -117,8 +113,7 @@ static void destroy(Proposer *self) {
 
 static LlmBackend *open_backend(Asker *a, Str *error) {
     const LlmConfig *config = a->config;
-    const char *who = llm_config_get(config, LLM_PROPOSER),
-               *path = llm_config_get(config, LLM_CASSETTE),
+    const char *who = llm_config_get(config, LLM_PROPOSER), *path = llm_config_get(config, LLM_CASSETTE),
                *match = llm_config_get(config, LLM_CASSETTE_MATCH);
     const char *mode = llm_config_get(config, LLM_CASSETTE_MODE);
     LlmBackend *inner = NULL;
@@ -162,8 +157,7 @@ Proposer *llm_proposer_create(const LlmConfig *config, Str *error) {
         return NULL;
     }
     Asker *a = ARENA_NEW(arena, Asker);
-    *a = (Asker){
-        .arena = arena, .config = config, .sent = map_create(arena), .totals = {.cost = -1}};
+    *a = (Asker){.arena = arena, .config = config, .sent = map_create(arena), .totals = {.cost = -1}};
     if (budget_init(&a->budget, config, error) && check_embedding(config, error)) a->backend = open_backend(a, error);
     if (!a->backend) {
         arena_destroy(arena);
@@ -171,8 +165,7 @@ Proposer *llm_proposer_create(const LlmConfig *config, Str *error) {
     }
     bool taped = llm_config_get(config, LLM_CASSETTE)[0] && llm_config_get(config, LLM_EMBEDDING_MODEL)[0];
     if (taped) a->vectors = a->backend;
-    a->base =
-        (Proposer){a->backend->name, a->backend->detail, a->backend->parallel, propose, destroy};
+    a->base = (Proposer){a->backend->name, a->backend->detail, a->backend->parallel, propose, destroy};
     return &a->base;
 }
 
@@ -335,8 +328,8 @@ static bool ask_descriptions(LlmEmbedding *e, const char *const *operators, size
     bool ok = true;
     for (size_t i = 0; i < count && n < most; i++) {
         if (texts[i]) continue;
-        requests[n] = (ProposerRequest){.task = PROPOSE_DESCRIBE, .operator_name = "", .operator_text = operators[i],
-                                        .target = "", .arch = "", .cancel = e->cancel};
+        requests[n] = (ProposerRequest){
+            .task = PROPOSE_DESCRIBE, .operator_name = "", .operator_text = operators[i], .target = "", .arch = "", .cancel = e->cancel};
         proposer_reply_init(&replies[n]);
         places[n++] = i;
     }
@@ -347,7 +340,8 @@ static bool ask_descriptions(LlmEmbedding *e, const char *const *operators, size
         keep_call(e, p->detail, "describe", &replies[i]);
         if (replies[i].status == PROPOSED) *text = words_of(&replies[i].raw);
         if (!*text && !e->undescribed.len)
-            str_printf(&e->undescribed, "%s; graphs alone are compared", replies[i].error.len ? replies[i].error.data : "the answer was cut");
+            str_printf(&e->undescribed, "%s; graphs alone are compared",
+                       replies[i].error.len ? replies[i].error.data : "the answer was cut");
         if (*text && !**text && !e->undescribed.len) str_append(&e->undescribed, "a description without words");
         ok = ok && *text;
         if (*text && e->store) store_put_description(e->store, p->detail, operators[places[i]], *text);

@@ -59,11 +59,7 @@ double cost_floor(const CostMachine *m, double read, double written) {
 
 /* ---- Occupancy ---- */
 
-enum {
-    REGISTER_UNIT = 256,
-    SHARED_UNIT = 1024,
-    WARP = 32
-}; /* granularity of allocation; reserved a block */
+enum { REGISTER_UNIT = 256, SHARED_UNIT = 1024, WARP = 32 }; /* granularity of allocation; reserved a block */
 
 static void lower(int64_t blocks, const char *why, CostEstimate *e) {
     if (blocks >= e->blocks_per_sm) return;
@@ -93,14 +89,17 @@ static double longer(double a, double b) {
 }
 
 /* Whether multiprocessors that have no block add nothing to a roof's rate. */
-static bool is_own(int roof) { return roof == COST_SHARED || roof == COST_ISSUE || roof == COST_PRODUCTS; }
+static bool is_own(int roof) {
+    return roof == COST_SHARED || roof == COST_ISSUE || roof == COST_PRODUCTS;
+}
 
 /* How many times as long such a roof holds up `resident` blocks. */
-static double idle_factor(const CostMachine *m, double resident) { return resident < (double)m->sms ? (double)m->sms / resident : 1; }
+static double idle_factor(const CostMachine *m, double resident) {
+    return resident < (double)m->sms ? (double)m->sms / resident : 1;
+}
 
 /* Seconds of `share` of the launch's blocks while `resident` of them run at a time. */
-static double wave_seconds(const CostMachine *m, const CostLaunch *l, const CostEstimate *e,
-                           double resident, double share) {
+static double wave_seconds(const CostMachine *m, const CostLaunch *l, const CostEstimate *e, double resident, double share) {
     double roof = 0;
     for (int i = 0; i < COST_LATENCY; i++) {
         double seconds = e->roofs[i] * share * (is_own(i) ? idle_factor(m, resident) : 1);
@@ -108,8 +107,7 @@ static double wave_seconds(const CostMachine *m, const CostLaunch *l, const Cost
     }
     /* One block alone: round trips in a row, as many as its dependences or its loads in flight ask
      * for, and its bytes through its part of the multiprocessor's port. */
-    double active = resident < (double)m->sms ? resident : (double)m->sms,
-           beside = resident / active;
+    double active = resident < (double)m->sms ? resident : (double)m->sms, beside = resident / active;
     double flight = l->bytes_in_flight * (double)l->threads, read = l->read / l->blocks;
     double trips = flight > 0 && read / flight > l->waits ? read / flight : l->waits;
     double own = trips * m->latency + (read + l->written / l->blocks) * beside / m->sm;
@@ -147,8 +145,8 @@ CostEstimate cost_estimate(const CostMachine *m, const CostLaunch *l) {
     }
     e.waves = l->blocks / slots;
     double resident = l->blocks < slots ? l->blocks : slots;
-    e.bytes_in_flight = l->bytes_in_flight * (double)l->threads * resident /
-                        (double)(resident < (double)m->sms ? resident : (double)m->sms);
+    e.bytes_in_flight =
+        l->bytes_in_flight * (double)l->threads * resident / (double)(resident < (double)m->sms ? resident : (double)m->sms);
     /* Whole waves, then what is left: fewer blocks, which may not fill the memory. */
     double whole = floor(e.waves), rest = l->blocks - whole * slots, seconds = 0;
     if (whole > 0) seconds += whole * wave_seconds(m, l, &e, slots, slots / l->blocks);
@@ -169,15 +167,10 @@ CostEstimate cost_estimate(const CostMachine *m, const CostLaunch *l) {
 
 void cost_explain(const CostEstimate *e, double floor_seconds, Str *out) {
     double percent = isfinite(e->seconds) ? 100 * floor_seconds / e->seconds : 0;
-    str_printf(out, "%.0f %% of the floor of its bytes: %s binds", percent,
-               cost_roof_name(e->roof));
-    str_printf(out, "; %lld blocks a multiprocessor (limited by %s), %.1f waves",
-               (long long)e->blocks_per_sm, e->limit, e->waves);
-    if (e->bytes_in_flight > 0)
-        str_printf(out, ", %.1f of %.1f KB in flight", e->bytes_in_flight / 1024,
-                   e->bytes_needed / 1024);
+    str_printf(out, "%.0f %% of the floor of its bytes: %s binds", percent, cost_roof_name(e->roof));
+    str_printf(out, "; %lld blocks a multiprocessor (limited by %s), %.1f waves", (long long)e->blocks_per_sm, e->limit, e->waves);
+    if (e->bytes_in_flight > 0) str_printf(out, ", %.1f of %.1f KB in flight", e->bytes_in_flight / 1024, e->bytes_needed / 1024);
     double lost = e->roofs[COST_LATENCY] / e->seconds;
-    if (isfinite(e->seconds) && lost > 0.03)
-        str_printf(out, ", %.0f %% of the time waiting for it", 100 * lost);
+    if (isfinite(e->seconds) && lost > 0.03) str_printf(out, ", %.0f %% of the time waiting for it", 100 * lost);
     if (e->meeting > 1) str_printf(out, ", %lld blocks keep a row together and wait for each other", (long long)e->meeting);
 }

@@ -39,24 +39,24 @@ typedef struct {
 enum { COST_CONFLICTS = 8 };
 
 typedef struct {
-    double blocks;         /* of the launch */
-    int64_t threads;       /* of a block */
-    int64_t registers;     /* of a thread; 0: not known, no limit */
-    int64_t shared_bytes;  /* of a block, static and dynamic */
-    int64_t cluster;       /* blocks that must be resident together; 0 is 1 */
-    int64_t meeting;       /* blocks that wait for each other; 0: none */
-    double read, written;  /* device memory */
-    double l2;             /* through L2, both directions; at least read + written */
-    double shared;         /* through shared memory, a bank conflict counting as a second access */
-    double shared_least;   /* what threads' accesses would take of it without conflicts */
+    double blocks;                          /* of the launch */
+    int64_t threads;                        /* of a block */
+    int64_t registers;                      /* of a thread; 0: not known, no limit */
+    int64_t shared_bytes;                   /* of a block, static and dynamic */
+    int64_t cluster;                        /* blocks that must be resident together; 0 is 1 */
+    int64_t meeting;                        /* blocks that wait for each other; 0: none */
+    double read, written;                   /* device memory */
+    double l2;                              /* through L2, both directions; at least read + written */
+    double shared;                          /* through shared memory, a bank conflict counting as a second access */
+    double shared_least;                    /* what threads' accesses would take of it without conflicts */
     CostConflict conflicts[COST_CONFLICTS]; /* the worst */
     unsigned conflict_count;
-    unsigned unchecked;    /* accesses to shared memory at addresses that are not known */
-    unsigned exceptions;   /* parts behind flags of earlier launches, which were left out */
-    double instructions;   /* warp instructions */
-    double products;       /* multiply-adds of the tensor cores, of 16-bit factors; one of 8 bits is half of one */
+    unsigned unchecked;     /* accesses to shared memory at addresses that are not known */
+    unsigned exceptions;    /* parts behind flags of earlier launches, which were left out */
+    double instructions;    /* warp instructions */
+    double products;        /* multiply-adds of the tensor cores, of 16-bit factors; one of 8 bits is half of one */
     double bytes_in_flight; /* of a thread: asked for before it has to wait */
-    double waits;          /* of a block: times in a row that all its threads wait for memory */
+    double waits;           /* of a block: times in a row that all its threads wait for memory */
 } CostLaunch;
 
 typedef enum { COST_COPY, COST_READ, COST_L2, COST_SHARED, COST_ISSUE, COST_PRODUCTS, COST_LATENCY, COST_EMPTY, COST_ROOFS } CostRoof;

@@ -15,9 +15,9 @@ enum {
     TABLE = 1 << 12,
     WARPGROUP = 128,
     WGMMA_ROWS = 64,
-    FACTOR_BYTES = 32, /* of a factor of wgmma along k */
+    FACTOR_BYTES = 32,      /* of a factor of wgmma along k */
     MMA_ADDS = 16 * 8 * 16, /* of 16 bits; of 32 bits half as many cost as much, of 8 bits twice as many */
-    CVT_ADDS = 8 /* four conversions of an addition and a mask each */
+    CVT_ADDS = 8            /* four conversions of an addition and a mask each */
 };
 
 /* An integer value in each thread of the block. */
@@ -70,14 +70,14 @@ typedef struct {
     bool *active;    /* by thread: runs what is walked now */
     Traffic *params; /* by parameter */
     CostLaunch *out;
-    double times;     /* runs of what is walked now, by a thread */
-    double unrolled;  /* those that stand in the code: of maps */
-    double run;       /* bytes a thread asked for since it last had to wait */
-    double run_times; /* how often it comes to wait for them */
-    bool asynchronous; /* some of what is in flight needs no registers */
-    double ahead;     /* trips of the loop around that asks for its data ahead of time, else 1 */
-    double turns;     /* of blocks that go from tile to tile, else 1 */
-    unsigned epoch;   /* of the inner axis that is walked */
+    double times;          /* runs of what is walked now, by a thread */
+    double unrolled;       /* those that stand in the code: of maps */
+    double run;            /* bytes a thread asked for since it last had to wait */
+    double run_times;      /* how often it comes to wait for them */
+    bool asynchronous;     /* some of what is in flight needs no registers */
+    double ahead;          /* trips of the loop around that asks for its data ahead of time, else 1 */
+    double turns;          /* of blocks that go from tile to tile, else 1 */
+    unsigned epoch;        /* of the inner axis that is walked */
     int64_t inner, walked; /* index along it, of so many */
     bool barrier;          /* in the loop body that is walked */
     int64_t fragments[2];  /* 32-bit registers of the two largest */
@@ -199,9 +199,7 @@ static bool special(Count *c, const IrOp *op) {
 static void evaluate(Count *c, const IrOp *op) {
     if (op->result_count != 1) return;
     const IrValue *result = &op->results[0];
-    if (result->type->kind != IR_TYPE_SCALAR || result->type->width > 1 ||
-        dtype_is_float(result->type->dtype))
-        return;
+    if (result->type->kind != IR_TYPE_SCALAR || result->type->width > 1 || dtype_is_float(result->type->dtype)) return;
     if (op->opcode == IR_SPECIAL) {
         special(c, op);
         return;
@@ -219,9 +217,7 @@ static void evaluate(Count *c, const IrOp *op) {
     }
     int64_t probe;
     bool copy = op->opcode == IR_CAST || op->opcode == IR_UNIFORM, choice = op->opcode == IR_SELECT;
-    if (!copy && !choice && op->opcode != IR_NOT &&
-        !(op->operand_count == 2 && apply(op->opcode, 0, 1, &probe)))
-        return;
+    if (!copy && !choice && op->opcode != IR_NOT && !(op->operand_count == 2 && apply(op->opcode, 0, 1, &probe))) return;
     const int64_t *a = in[0]->lanes, *b = in[1] ? in[1]->lanes : a, *d = in[2] ? in[2]->lanes : a;
     int64_t *lanes = set_lanes(c, result);
     for (size_t i = 0; i < c->threads; i++) {
@@ -283,8 +279,7 @@ static unsigned fresh(Seen *seen, size_t warp, const int64_t *sectors, unsigned 
     return count;
 }
 
-static Pattern pattern_of(Count *c, const IrOp *op, const Lanes *offset, const Lanes *mask,
-                          int64_t size, double bytes) {
+static Pattern pattern_of(Count *c, const IrOp *op, const Lanes *offset, const Lanes *mask, int64_t size, double bytes) {
     Pattern p = {0};
     Seen *seen = seen_by(c, op);
     unsigned wide = bytes > SECTOR ? (unsigned)(bytes / SECTOR) : 1;
@@ -324,16 +319,14 @@ typedef struct {
 } Banked;
 
 /* As many lanes go together as a pass has bytes for. */
-static Banked banks_of(Count *c, const int64_t *offset, const Lanes *mask, int64_t size,
-                       double bytes) {
+static Banked banks_of(Count *c, const int64_t *offset, const Lanes *mask, int64_t size, double bytes) {
     Banked b = {.degree = 1};
     unsigned together = bytes > 4 && bytes <= BANKS * 4 ? (unsigned)(BANKS * 4 / bytes) : BANKS;
     for (size_t warp = 0; warp < c->threads; warp += WARP) {
         int64_t words[WARP];
         unsigned n = 0;
         for (size_t i = warp; i < warp + WARP && i < c->threads; i++)
-            if (lane_accesses(c, i, mask))
-                words[n++] = (offset ? offset[i] : (int64_t)(i - warp)) * size / 4;
+            if (lane_accesses(c, i, mask)) words[n++] = (offset ? offset[i] : (int64_t)(i - warp)) * size / 4;
         for (unsigned i = 0; i < n; i += together) {
             unsigned degree = bank_passes(words + i, n - i < together ? n - i : together);
             b.passes += degree;
@@ -356,8 +349,7 @@ static Piece *piece_of(Count *c, const IrOp *op) {
 
 /* Single elements at neighbouring offsets, the first a multiple of 8 or 16 bytes, become one access
  * in the assembler's hands. False: there is more to come of them. */
-static bool join_piece(Count *c, const IrOp *op, const int64_t *offset, const Lanes *mask,
-                       int64_t size, Banked *b) {
+static bool join_piece(Count *c, const IrOp *op, const int64_t *offset, const Lanes *mask, int64_t size, Banked *b) {
     int64_t width = 1;
     while (width * 2 * size <= 16 && c->walked % (width * 2) == 0) width *= 2;
     if (width == 1) return true;
@@ -383,14 +375,11 @@ static bool join_piece(Count *c, const IrOp *op, const int64_t *offset, const La
 
 /* What the warps' accesses of `bytes` a thread to shared memory take of it, in bytes. `alike`: the
  * mask is the same all over a map. */
-static double shared_bytes(Count *c, const IrOp *op, const Lanes *at, const Lanes *mask, bool alike,
-                           int64_t size, double bytes) {
+static double shared_bytes(Count *c, const IrOp *op, const Lanes *at, const Lanes *mask, bool alike, int64_t size, double bytes) {
     const int64_t *offset = at->known ? at->lanes : NULL;
     Banked b = banks_of(c, offset, mask, size, bytes);
     if (!offset) c->out->unchecked++;
-    if (offset && alike && c->walked > 1 && bytes == (double)size &&
-        !join_piece(c, op, offset, mask, size, &b))
-        return 0;
+    if (offset && alike && c->walked > 1 && bytes == (double)size && !join_piece(c, op, offset, mask, size, &b)) return 0;
     double pass = c->times * c->blocks * BANKS * 4;
     c->out->shared_least += pass * b.least;
     if (b.degree > 1) note_conflict(c->out, op, b.degree, pass * (b.passes - b.least));
@@ -413,15 +402,14 @@ static void ask(Count *c, double bytes, bool asynchronous) {
 }
 
 /* pointer[offset] of `bytes` a thread, elements of `size`. */
-static void access(Count *c, const IrOp *op, const IrValue *pointer, const IrValue *offset,
-                   const IrValue *mask, int64_t size, double bytes, bool writes) {
+static void access(Count *c, const IrOp *op, const IrValue *pointer, const IrValue *offset, const IrValue *mask, int64_t size, double bytes,
+                   bool writes) {
     const Lanes *at = lanes_of(c, offset), *present = mask ? lanes_of(c, mask) : NULL;
     Pattern p = pattern_of(c, op, at, present, size, bytes);
     double times = c->times * c->blocks;
     c->out->instructions += times * p.active / WARP;
     if (pointer->type->space == IR_SPACE_SHARED) {
-        c->out->shared += shared_bytes(
-            c, op, at, present, !mask || !mask->def || mask->def->block != op->block, size, bytes);
+        c->out->shared += shared_bytes(c, op, at, present, !mask || !mask->def || mask->def->block != op->block, size, bytes);
         return;
     }
     if (pointer->type->space != IR_SPACE_GLOBAL) return;
@@ -448,8 +436,7 @@ static int param_named(const Count *c, const char *name) {
 }
 
 /* Bytes of the boxes that threads ask the copy engine for: what of them lies in the tensor. */
-static double box_bytes(Count *c, const IrOp *op, const IrTensorMap *map, const Traffic *tensor,
-                        double size) {
+static double box_bytes(Count *c, const IrOp *op, const IrTensorMap *map, const Traffic *tensor, double size) {
     double sum = 0;
     for (size_t t = 0; t < c->threads; t++) {
         double bytes = c->active[t] ? size : 0;
@@ -457,8 +444,7 @@ static double box_bytes(Count *c, const IrOp *op, const IrTensorMap *map, const 
             const Lanes *at = lanes_of(c, op->operands[5 + a]);
             int64_t inside = map->box[a];
             if (at->known && tensor && tensor->extents) {
-                int64_t begin = at->lanes[t] > 0 ? at->lanes[t] : 0,
-                        end = at->lanes[t] + map->box[a], extent = tensor->extents[a];
+                int64_t begin = at->lanes[t] > 0 ? at->lanes[t] : 0, end = at->lanes[t] + map->box[a], extent = tensor->extents[a];
                 if (map->joined > 1 && a + 1 == map->rank) extent *= map->joined;
                 if (map->joined > 1 && a + 2 == map->rank) extent -= map->joined - 1;
                 if (end > extent) end = extent;
@@ -477,8 +463,7 @@ static void copy_boxes(Count *c, const IrOp *op) {
     const IrTensorMap *map = &c->f->params[at].map;
     int param = param_named(c, map->tensor);
     Traffic *tensor = param >= 0 ? &c->params[param] : NULL;
-    double size = (double)dtype_size(op->operands[0]->type->dtype), times = c->times * c->blocks,
-           whole = size;
+    double size = (double)dtype_size(op->operands[0]->type->dtype), times = c->times * c->blocks, whole = size;
     double bytes = box_bytes(c, op, map, tensor, size);
     for (unsigned a = 0; a < map->rank; a++) whole *= (double)map->box[a];
     c->out->instructions += times; /* one thread's, yet its warp issues it */
@@ -511,8 +496,7 @@ static void run_atom(Count *c, const IrOp *op) {
     bool stores = strncmp(name, "stmatrix.", 9) == 0;
     if (!stores && strncmp(name, "ldmatrix.", 9) != 0) return;
     /* A matrix of 8 rows of 16 bytes is a pass; the rows are where 8 lanes point. */
-    shared_bytes(c, op, lanes_of(c, op->operands[1]), NULL, false,
-                 (int64_t)dtype_size(op->operands[0]->type->dtype), 16);
+    shared_bytes(c, op, lanes_of(c, op->operands[1]), NULL, false, (int64_t)dtype_size(op->operands[0]->type->dtype), 16);
     c->out->shared += warps * (strstr(name, "x4") ? 4 : strstr(name, "x2") ? 2 : 1) * BANKS * 4;
 }
 
@@ -523,8 +507,7 @@ static bool walk(Count *c, const IrBlock *block);
 static double weight(const IrOp *op) {
     if (!op->result_count || op->results[0].type->kind != IR_TYPE_SCALAR) return 0;
     const IrType *t = op->results[0].type;
-    bool slow = op->opcode == IR_DIV || op->opcode == IR_SQRT || op->opcode == IR_FLOORDIV ||
-                op->opcode == IR_MOD;
+    bool slow = op->opcode == IR_DIV || op->opcode == IR_SQRT || op->opcode == IR_FLOORDIV || op->opcode == IR_MOD;
     switch (op->opcode) {
     case IR_CONST:
     case IR_SPECIAL:
@@ -552,20 +535,16 @@ static bool walk_for(Count *c, const IrOp *op) {
     /* The longest of the threads. */
     double trips = 0;
     for (size_t i = 0; i < c->threads; i++) {
-        int64_t step = bounds[2]->lanes[i],
-                n = step > 0 ? floor_div(bounds[1]->lanes[i] - bounds[0]->lanes[i] + step - 1, step)
-                             : 0;
+        int64_t step = bounds[2]->lanes[i], n = step > 0 ? floor_div(bounds[1]->lanes[i] - bounds[0]->lanes[i] + step - 1, step) : 0;
         if (c->active[i] && (double)n > trips) trips = (double)n;
     }
     if (trips < 1) return true;
     const IrBlock *body = op->regions[0];
     int64_t *v = set_lanes(c, body->args[0]);
-    for (size_t i = 0; i < c->threads; i++)
-        v[i] = bounds[0]->lanes[i] + (int64_t)((trips - 1) / 2) * bounds[2]->lanes[i];
+    for (size_t i = 0; i < c->threads; i++) v[i] = bounds[0]->lanes[i] + (int64_t)((trips - 1) / 2) * bounds[2]->lanes[i];
     double times = c->times, unrolled = c->unrolled, ahead = c->ahead;
     bool barrier = c->barrier, whole = ir_attr_int(op, "unroll", 0) < 0;
-    if (c->times <= 1 && c->blocks > 1 && (double)bounds[2]->lanes[0] == c->blocks)
-        c->turns = trips;
+    if (c->times <= 1 && c->blocks > 1 && (double)bounds[2]->lanes[0] == c->blocks) c->turns = trips;
     if (ir_attr_int(op, "pipeline", 1) > 1) c->ahead = trips;
     c->times *= trips;
     if (whole)
@@ -599,8 +578,7 @@ static bool has_loop(const IrBlock *block) {
 
 /* Of its own the kernel only reads it. */
 static bool is_flags(const IrParam *p, const IrValue *pointer) {
-    if (p->kind != IR_PARAM_WORKSPACE || dtype_is_float(pointer->type->dtype) || !pointer->uses)
-        return false;
+    if (p->kind != IR_PARAM_WORKSPACE || dtype_is_float(pointer->type->dtype) || !pointer->uses) return false;
     for (const IrUse *u = pointer->uses; u; u = u->next)
         if (u->op->opcode != IR_MEM_LOAD) return false;
     return true;
@@ -615,8 +593,7 @@ static bool reads_flags(const IrFunc *f) {
 /* Loops behind a condition on data, in a kernel that reads whole numbers which an earlier launch
  * left in a workspace: that launch flagged what the fast way does not do. */
 static bool is_exception(const Count *c, const IrOp *op) {
-    return !(op->region_count > 1 && op->regions[1] && op->regions[1]->first) &&
-           has_loop(op->regions[0]) && reads_flags(c->f);
+    return !(op->region_count > 1 && op->regions[1] && op->regions[1]->first) && has_loop(op->regions[0]) && reads_flags(c->f);
 }
 
 static bool walk_if(Count *c, const IrOp *op) {
@@ -692,26 +669,20 @@ static bool walk_op(Count *c, const IrOp *op) {
         return walk_map(c, op);
     case IR_MEM_LOAD:
         value = &op->results[0];
-        access(
-            c, op, op->operands[0], op->operands[1], op->operand_count > 2 ? op->operands[2] : NULL,
-            (int64_t)dtype_size(value->type->dtype),
-            (double)dtype_size(value->type->dtype) * (value->type->width ? value->type->width : 1),
-            false);
+        access(c, op, op->operands[0], op->operands[1], op->operand_count > 2 ? op->operands[2] : NULL,
+               (int64_t)dtype_size(value->type->dtype),
+               (double)dtype_size(value->type->dtype) * (value->type->width ? value->type->width : 1), false);
         return true;
     case IR_MEM_STORE:
         value = op->operands[0];
-        access(
-            c, op, op->operands[1], op->operands[2], op->operand_count > 3 ? op->operands[3] : NULL,
-            (int64_t)dtype_size(value->type->dtype),
-            (double)dtype_size(value->type->dtype) * (value->type->width ? value->type->width : 1),
-            true);
+        access(c, op, op->operands[1], op->operands[2], op->operand_count > 3 ? op->operands[3] : NULL,
+               (int64_t)dtype_size(value->type->dtype),
+               (double)dtype_size(value->type->dtype) * (value->type->width ? value->type->width : 1), true);
         return true;
     case IR_ASYNC_COPY:
-        access(c, op, op->operands[0], op->operands[1], NULL,
-               (int64_t)dtype_size(op->operands[0]->type->dtype),
+        access(c, op, op->operands[0], op->operands[1], NULL, (int64_t)dtype_size(op->operands[0]->type->dtype),
                (double)ir_attr_int(op, "bytes", 16), false);
-        shared_bytes(c, op, lanes_of(c, op->operands[3]), NULL, false,
-                     (int64_t)dtype_size(op->operands[2]->type->dtype),
+        shared_bytes(c, op, lanes_of(c, op->operands[3]), NULL, false, (int64_t)dtype_size(op->operands[2]->type->dtype),
                      (double)ir_attr_int(op, "bytes", 16));
         return true;
     case IR_TMA_LOAD:
@@ -738,8 +709,7 @@ static bool walk_op(Count *c, const IrOp *op) {
         c->out->instructions += c->times * c->blocks * (double)c->threads / WARP;
         return true;
     default:
-        c->out->instructions +=
-            c->times * c->blocks * active_part(c) * (double)c->threads / WARP * weight(op);
+        c->out->instructions += c->times * c->blocks * active_part(c) * (double)c->threads / WARP * weight(op);
         evaluate(c, op);
         return true;
     }
@@ -777,8 +747,7 @@ static bool bind_params(Count *c) {
     for (unsigned i = 0; i < c->f->param_count; i++) {
         const IrParam *p = &c->f->params[i];
         int64_t value, elements = 1;
-        if (p->kind == IR_PARAM_SYMBOL && c->symbol(c->ctx, p->name, &value))
-            set_all(c, c->f->body->args[i], value);
+        if (p->kind == IR_PARAM_SYMBOL && c->symbol(c->ctx, p->name, &value)) set_all(c, c->f->body->args[i], value);
         const IrType *t = p->kind == IR_PARAM_TENSOR ? p->type : NULL;
         int64_t *extents = t ? ARENA_ARRAY(c->arena, int64_t, t->rank + 1) : NULL;
         for (unsigned d = 0; t && d < t->rank; d++) {
@@ -790,11 +759,8 @@ static bool bind_params(Count *c) {
                 extents = NULL;
         }
         c->params[i].extents = extents;
-        if (p->kind == IR_PARAM_WORKSPACE && p->elements &&
-            aff_eval(p->elements, symbol_leaf, c, &value))
-            elements = value;
-        c->params[i].bytes =
-            (double)elements * (double)dtype_size(c->f->body->args[i]->type->dtype);
+        if (p->kind == IR_PARAM_WORKSPACE && p->elements && aff_eval(p->elements, symbol_leaf, c, &value)) elements = value;
+        c->params[i].bytes = (double)elements * (double)dtype_size(c->f->body->args[i]->type->dtype);
     }
     return true;
 }
@@ -826,8 +792,7 @@ static void limit_in_flight(Count *c) {
     if (!c->asynchronous && l->bytes_in_flight > room) l->bytes_in_flight = room;
 }
 
-bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void *ctx, bool flagged,
-                 CostLaunch *launch) {
+bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void *ctx, bool flagged, CostLaunch *launch) {
     Count c = {.machine = machine,
                .f = f,
                .symbol = symbol,
@@ -840,12 +805,10 @@ bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void 
                .turns = 1};
     int64_t grid[3], shared, warps = ir_func_attr_int(f, "num_warps", 1);
     const IrAttr *cluster = ir_func_attr(f, "cluster");
-    *launch = (CostLaunch){.cluster = cluster && cluster->kind == IR_ATTR_INTS && cluster->count
-                                          ? cluster->ints[0]
-                                          : 1};
-    if (warps < 1 || warps > 32 || !attr_value(&c, "grid_x", 1, &grid[0]) ||
-        !attr_value(&c, "grid_y", 1, &grid[1]) || !attr_value(&c, "grid_z", 1, &grid[2]) ||
-        !attr_value(&c, "shared_bytes", 0, &shared) || !attr_value(&c, "meeting", 0, &launch->meeting))
+    *launch = (CostLaunch){.cluster = cluster && cluster->kind == IR_ATTR_INTS && cluster->count ? cluster->ints[0] : 1};
+    if (warps < 1 || warps > 32 || !attr_value(&c, "grid_x", 1, &grid[0]) || !attr_value(&c, "grid_y", 1, &grid[1]) ||
+        !attr_value(&c, "grid_z", 1, &grid[2]) || !attr_value(&c, "shared_bytes", 0, &shared) ||
+        !attr_value(&c, "meeting", 0, &launch->meeting))
         return false;
     c.blocks = (double)grid[0] * (double)grid[1] * (double)grid[2];
     c.threads = (size_t)warps * WARP;
@@ -865,8 +828,7 @@ bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void 
     launch->registers = 24 + c.fragments[0] + c.fragments[1];
     /* The assembler keeps to what lets as many blocks fit as were promised, one at least. */
     int64_t promised = ir_func_attr_int(f, "min_blocks", 1);
-    int64_t most =
-        machine->registers_sm / ((int64_t)c.threads * (promised > 0 ? promised : 1)) / 8 * 8;
+    int64_t most = machine->registers_sm / ((int64_t)c.threads * (promised > 0 ? promised : 1)) / 8 * 8;
     if (most > 255) most = 255;
     if (launch->registers > most) launch->registers = most;
     limit_in_flight(&c);

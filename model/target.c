@@ -16,8 +16,7 @@ typedef struct {
 } Field;
 
 static const Field fields[] = {
-#define TARGET_FIELD(id, group, kinds, minimum, maximum, summary)                                  \
-    {#id, group, kinds, minimum, maximum, offsetof(Target, id)},
+#define TARGET_FIELD(id, group, kinds, minimum, maximum, summary) {#id, group, kinds, minimum, maximum, offsetof(Target, id)},
 #include "target_fields.def"
 #undef TARGET_FIELD
 };
@@ -26,9 +25,8 @@ static const struct {
     const char *name;
     unsigned bit;
 } features[] = {
-    {"mma", TARGET_MMA}, {"cp.async", TARGET_CP_ASYNC}, {"wgmma", TARGET_WGMMA},
-    {"tma", TARGET_TMA}, {"fma", TARGET_FMA}, {"cluster", TARGET_CLUSTER},
-    {"mma.f8", TARGET_MMA_F8}, {"stmatrix", TARGET_STMATRIX},
+    {"mma", TARGET_MMA}, {"cp.async", TARGET_CP_ASYNC}, {"wgmma", TARGET_WGMMA},   {"tma", TARGET_TMA},
+    {"fma", TARGET_FMA}, {"cluster", TARGET_CLUSTER},   {"mma.f8", TARGET_MMA_F8}, {"stmatrix", TARGET_STMATRIX},
 };
 
 typedef struct {
@@ -47,23 +45,16 @@ static const char *read_string(Reader *r, const Json *object, const char *key) {
     const char *text = json_get_string(object, key, "");
     bool ok = text[0] && text[0] != '-';
     /* Names reach command lines of nvcc and gcc. */
-    for (const char *p = text; *p; p++)
-        ok &=
-            strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", *p) != NULL;
-    if (!ok)
-        complain(r,
-                 arena_printf(r->arena,
-                              "\"%s\" must be a name of letters, digits, '_', '.' and '-'", key));
+    for (const char *p = text; *p; p++) ok &= strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", *p) != NULL;
+    if (!ok) complain(r, arena_printf(r->arena, "\"%s\" must be a name of letters, digits, '_', '.' and '-'", key));
     return arena_strdup(r->arena, text);
 }
 
 static void read_number(Reader *r, const Json *root, const Field *f, Target *t) {
     int64_t value;
-    if (!json_int(json_get(json_get(root, f->group), f->name), &value) || value < f->minimum ||
-        value > f->maximum) {
-        complain(r,
-                 arena_printf(r->arena, "\"%s\" in \"%s\" must be a whole number from %lld to %lld",
-                              f->name, f->group, (long long)f->minimum, (long long)f->maximum));
+    if (!json_int(json_get(json_get(root, f->group), f->name), &value) || value < f->minimum || value > f->maximum) {
+        complain(r, arena_printf(r->arena, "\"%s\" in \"%s\" must be a whole number from %lld to %lld", f->name, f->group,
+                                 (long long)f->minimum, (long long)f->maximum));
         return;
     }
     memcpy((char *)t + f->offset, &value, sizeof value);
@@ -73,12 +64,8 @@ static void reject_unknown(Reader *r, const Json *root, const char *group, unsig
     for (const Json *item = json_first(json_get(root, group)); item; item = json_next(item)) {
         bool known = false;
         for (size_t i = 0; i < COUNT_OF(fields); i++)
-            known |= (fields[i].kinds & kind) && strcmp(fields[i].group, group) == 0 &&
-                     strcmp(fields[i].name, json_key(item)) == 0;
-        if (!known)
-            complain(r,
-                     arena_printf(r->arena, "\"%s\" has no member \"%s\" for this kind of target",
-                                  group, json_key(item)));
+            known |= (fields[i].kinds & kind) && strcmp(fields[i].group, group) == 0 && strcmp(fields[i].name, json_key(item)) == 0;
+        if (!known) complain(r, arena_printf(r->arena, "\"%s\" has no member \"%s\" for this kind of target", group, json_key(item)));
     }
 }
 
@@ -118,8 +105,7 @@ static void read_root(Reader *r, const Json *root, Target *t) {
     read_features(r, root, t);
 }
 
-const Target *target_parse(Arena *arena, DiagList *diags, const char *path, const char *text,
-                           size_t size) {
+const Target *target_parse(Arena *arena, DiagList *diags, const char *path, const char *text, size_t size) {
     Reader r = {arena, diags, path, true};
     Target *t = ARENA_NEW(arena, Target);
     char error[128];
@@ -146,9 +132,7 @@ const Target *target_find(Arena *arena, DiagList *diags, const char *name) {
     const char *names[COUNT_OF(target_documents)];
     for (size_t i = 0; i < COUNT_OF(target_documents); i++) {
         names[i] = target_documents[i].name;
-        if (strcmp(names[i], name) == 0)
-            return target_parse(arena, diags, names[i], target_documents[i].text,
-                                target_documents[i].size);
+        if (strcmp(names[i], name) == 0) return target_parse(arena, diags, names[i], target_documents[i].text, target_documents[i].size);
     }
     Diag *d = diag_report(diags, DIAG_unknown_target, SPAN_NONE, name);
     const char *close = closest_name(name, names, COUNT_OF(names));

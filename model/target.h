@@ -7,8 +7,16 @@
 
 typedef enum { TARGET_CUDA, TARGET_CPU } TargetKind;
 
-enum { TARGET_MMA = 1, TARGET_CP_ASYNC = 2, TARGET_WGMMA = 4, TARGET_TMA = 8, TARGET_FMA = 16, TARGET_CLUSTER = 32,
-       TARGET_MMA_F8 = 64, TARGET_STMATRIX = 128 };
+enum {
+    TARGET_MMA = 1,
+    TARGET_CP_ASYNC = 2,
+    TARGET_WGMMA = 4,
+    TARGET_TMA = 8,
+    TARGET_FMA = 16,
+    TARGET_CLUSTER = 32,
+    TARGET_MMA_F8 = 64,
+    TARGET_STMATRIX = 128
+};
 
 typedef struct {
     const char *name; /* sm_90a, x86-64-v3 */
@@ -24,8 +32,7 @@ typedef struct {
  */
 const Target *target_find(Arena *arena, DiagList *diags, const char *name);
 /* A target document. Every mistake in it is reported with `path`; null when there was one. */
-const Target *target_parse(Arena *arena, DiagList *diags, const char *path, const char *text,
-                           size_t size);
+const Target *target_parse(Arena *arena, DiagList *diags, const char *path, const char *text, size_t size);
 size_t target_count(void);
 const char *target_name(size_t index);
 bool target_has(const Target *t, unsigned features); /* all of them */

@@ -63,8 +63,7 @@ bool pass_find(const char *name, PassId *id); /* also by a name that it had (ren
 /* From a module fresh from the front end to kernel level, for one kind of target. */
 const PassId *pipeline_for(TargetKind kind, size_t *count);
 /* Reads "a,b,c" into an array of `scratch`; false with an error that proposes the closest name. */
-bool pipeline_parse(Arena *scratch, DiagList *diags, const char *text, const PassId **passes,
-                    size_t *count);
+bool pipeline_parse(Arena *scratch, DiagList *diags, const char *text, const PassId **passes, size_t *count);
 
 /* ---- The runner (run.c) ---- */
 
@@ -97,7 +96,6 @@ void pass_report_print(const PassReport *report, Str *out);
 
 /* Runs the passes in order over ctx->module. ctx->scratch is the runner's to set. False when a pass
  * or the verifier reported; then report->reproducer holds what repeats it. */
-bool passes_run(PassContext *ctx, const PassId *passes, size_t count, const PassOptions *options,
-                PassReport *report);
+bool passes_run(PassContext *ctx, const PassId *passes, size_t count, const PassOptions *options, PassReport *report);
 
 #endif

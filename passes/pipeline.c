@@ -14,8 +14,7 @@ enum {
 
 #define AGAIN(id, targets)
 static const PassInfo infos[PASS_COUNT] = {
-#define PASS(id, name, function, targets, needs, leaves, keeps, breaks, summary)                   \
-    {name, function, needs, leaves, keeps, breaks, summary},
+#define PASS(id, name, function, targets, needs, leaves, keeps, breaks, summary) {name, function, needs, leaves, keeps, breaks, summary},
 #include "passes.def"
 #undef PASS
 };
@@ -82,8 +81,7 @@ static void report_unknown(DiagList *diags, const char *name) {
     if (close) diag_note(diags, d, SPAN_NONE, "did you mean \"%s\"?", close);
 }
 
-bool pipeline_parse(Arena *scratch, DiagList *diags, const char *text, const PassId **passes,
-                    size_t *count) {
+bool pipeline_parse(Arena *scratch, DiagList *diags, const char *text, const PassId **passes, size_t *count) {
     VEC(PassId) list = {0};
     bool ok = true;
     while (*text) {

@@ -27,10 +27,9 @@ void pass_report_print(const PassReport *report, Str *out) {
     str_printf(out, "%10s %6s  %s\n", "ms", "%", "pass");
     for (unsigned i = 0; i < PASS_COUNT; i++)
         if (report->runs[i])
-            str_printf(out, "%10.3f %6.1f  %s (%u)\n", 1e3 * report->seconds[i],
-                       scale * report->seconds[i], pass_info((PassId)i)->name, report->runs[i]);
-    str_printf(out, "%10.3f %6.1f  verify\n", 1e3 * report->verify_seconds,
-               scale * report->verify_seconds);
+            str_printf(out, "%10.3f %6.1f  %s (%u)\n", 1e3 * report->seconds[i], scale * report->seconds[i], pass_info((PassId)i)->name,
+                       report->runs[i]);
+    str_printf(out, "%10.3f %6.1f  verify\n", 1e3 * report->verify_seconds, scale * report->verify_seconds);
     str_printf(out, "%10.3f %6.1f  all\n", 1e3 * total, 100.0);
 }
 
@@ -54,10 +53,8 @@ static void write_reproducer(const PassContext *ctx, const PassId *passes, size_
     const char *end_of_header = strchr(body.data, '\n');
     size_t header = end_of_header ? (size_t)(end_of_header - body.data) + 1 : 0;
     str_append_n(out, body.data, header);
-    str_printf(out, "# repeat with: sketch-opt --arch=%s --passes=",
-               ctx->target ? ctx->target->name : "?");
-    for (size_t i = 0; i < count; i++)
-        str_printf(out, "%s%s", i ? "," : "", pass_info(passes[i])->name);
+    str_printf(out, "# repeat with: sketch-opt --arch=%s --passes=", ctx->target ? ctx->target->name : "?");
+    for (size_t i = 0; i < count; i++) str_printf(out, "%s%s", i ? "," : "", pass_info(passes[i])->name);
     str_append(out, " FILE\n");
     str_append(out, body.data + header);
     str_release(&body);
@@ -128,7 +125,8 @@ static bool takes(PassContext *ctx, const PassInfo *info) {
 /* Did the pass leave the module as its row says? */
 static bool leaves(PassContext *ctx, const PassInfo *info) {
     const IrFunc *f = info->leaves ? outside(ctx->module, info->leaves) : NULL;
-    if (f) diag_report(ctx->diags, DIAG_pass_failed, SPAN_NONE, info->name, "it leaves a function in a state that passes.def does not name");
+    if (f)
+        diag_report(ctx->diags, DIAG_pass_failed, SPAN_NONE, info->name, "it leaves a function in a state that passes.def does not name");
     return !f;
 }
 
@@ -150,31 +148,25 @@ static bool run_one(PassContext *ctx, PassId id, PassReport *report) {
     report->running = NULL;
     ctx->scratch = NULL;
     arena_destroy(scratch);
-    if (!ok && ctx->diags->error_count == errors)
-        diag_report(ctx->diags, DIAG_pass_failed, SPAN_NONE, info->name, "it gave no reason");
+    if (!ok && ctx->diags->error_count == errors) diag_report(ctx->diags, DIAG_pass_failed, SPAN_NONE, info->name, "it gave no reason");
     return ok && leaves(ctx, info);
 }
 
-static bool check(PassContext *ctx, const char *after, bool verify_it, const PassOptions *options,
-                  PassReport *report) {
+static bool check(PassContext *ctx, const char *after, bool verify_it, const PassOptions *options, PassReport *report) {
     if (verify_it && !verify(ctx, report)) {
-        diag_report(ctx->diags, DIAG_pass_failed, SPAN_NONE, after,
-                    "the verifier rejects its result");
+        diag_report(ctx->diags, DIAG_pass_failed, SPAN_NONE, after, "the verifier rejects its result");
         return false;
     }
     return !options->round_trip || round_trips(ctx, after);
 }
 
-bool passes_run(PassContext *ctx, const PassId *passes, size_t count, const PassOptions *options,
-                PassReport *report) {
+bool passes_run(PassContext *ctx, const PassId *passes, size_t count, const PassOptions *options, PassReport *report) {
     write_reproducer(ctx, passes, count, &report->reproducer);
-    if (options->on_reproducer)
-        options->on_reproducer(options->context, report->reproducer.data, report->reproducer.len);
+    if (options->on_reproducer) options->on_reproducer(options->context, report->reproducer.data, report->reproducer.len);
     if (!check(ctx, "input", true, options, report)) return false;
     for (size_t i = 0; i < count; i++) {
         const char *name = pass_info(passes[i])->name;
-        bool last =
-            i + 1 == count || (options->stop_after && strcmp(options->stop_after, name) == 0);
+        bool last = i + 1 == count || (options->stop_after && strcmp(options->stop_after, name) == 0);
         bool ok = run_one(ctx, passes[i], report);
         if (options->dump && list_names(options->print_after, name)) {
             str_printf(options->dump, "# after %s\n", name);

@@ -13,7 +13,6 @@
 #include "passes.h"
 
 bool pass_simplify(PassContext *ctx) {
-    for (IrFunc *f = ctx->module->first; f; f = f->next)
-        ir_simplify(f);
+    for (IrFunc *f = ctx->module->first; f; f = f->next) ir_simplify(f);
     return true;
 }

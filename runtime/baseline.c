@@ -53,8 +53,7 @@ static RtError spawn(Baseline *b, char *const words[], int in, int out) {
     posix_spawn_file_actions_destroy(&actions);
     if (!error) return rt_ok();
     b->pid = 0;
-    return rt_error(RT_MISSING, "the baseline %.200s cannot be started: %s", words[0],
-                    strerror(error));
+    return rt_error(RT_MISSING, "the baseline %.200s cannot be started: %s", words[0], strerror(error));
 }
 
 static RtError say(Baseline *b, const char *text, size_t size) {
@@ -73,8 +72,7 @@ static RtError hear(Baseline *b, double limit_s) {
     for (;;) {
         char *end = memchr(b->buffer, '\n', b->pending);
         if (end) {
-            size_t n = (size_t)(end - b->buffer),
-                   kept = n < sizeof b->line ? n : sizeof b->line - 1;
+            size_t n = (size_t)(end - b->buffer), kept = n < sizeof b->line ? n : sizeof b->line - 1;
             memcpy(b->line, b->buffer, kept);
             b->line[kept] = '\0';
             b->pending -= n + 1;
@@ -82,12 +80,10 @@ static RtError hear(Baseline *b, double limit_s) {
             return rt_ok();
         }
         if (b->pending == sizeof b->buffer)
-            return rt_error(RT_BAD_INPUT, "the baseline wrote a line of more than %zu bytes",
-                            sizeof b->buffer);
+            return rt_error(RT_BAD_INPUT, "the baseline wrote a line of more than %zu bytes", sizeof b->buffer);
         double left = until - rt_now();
         struct pollfd fd = {b->from, POLLIN, 0};
-        if (left <= 0)
-            return rt_error(RT_HANG, "the baseline did not answer within %.0f s", limit_s);
+        if (left <= 0) return rt_error(RT_HANG, "the baseline did not answer within %.0f s", limit_s);
         if (poll(&fd, 1, left > 1 ? 1000 : (int)(left * 1000) + 1) <= 0) continue;
         ssize_t n = read(b->from, b->buffer + b->pending, sizeof b->buffer - b->pending);
         if (n < 0 && errno == EINTR) continue;
@@ -114,8 +110,7 @@ static void put_case(const Binding *binding, const char *case_name, uint64_t see
     str_append(out, "}}\n");
 }
 
-RtError baseline_start(Baseline *b, const char *command, const Binding *binding,
-                       const char *case_name, uint64_t seed, double limit_s) {
+RtError baseline_start(Baseline *b, const char *command, const Binding *binding, const char *case_name, uint64_t seed, double limit_s) {
     int in[2], out[2];
     char *words[MOST_WORDS + 1];
     *b = (Baseline){.to = -1, .from = -1};
@@ -123,9 +118,7 @@ RtError baseline_start(Baseline *b, const char *command, const Binding *binding,
     if (!arena) return rt_error(RT_MISSING, "out of memory");
     if (!split_words(arena_strdup(arena, command), words)) {
         arena_destroy(arena);
-        return rt_error(RT_BAD_OPTION,
-                        "--baseline wants a command with closed quotes and at most %d words",
-                        MOST_WORDS);
+        return rt_error(RT_BAD_OPTION, "--baseline wants a command with closed quotes and at most %d words", MOST_WORDS);
     }
     RtError e = rt_error(RT_MISSING, "out of pipes");
     if (make_pipe(in)) {
@@ -148,8 +141,7 @@ RtError baseline_start(Baseline *b, const char *command, const Binding *binding,
         e = hear(b, limit_s);
     }
     str_release(&text);
-    if (!rt_failed(&e) && strcmp(b->line, "ready") != 0)
-        e = rt_error(RT_BAD_INPUT, "the baseline answered '%.200s', not 'ready'", b->line);
+    if (!rt_failed(&e) && strcmp(b->line, "ready") != 0) e = rt_error(RT_BAD_INPUT, "the baseline answered '%.200s', not 'ready'", b->line);
     return e;
 }
 
@@ -157,8 +149,7 @@ RtError baseline_sample(Baseline *b, double limit_s, double *seconds) {
     RT_TRY(say(b, "run\n", 4));
     RT_TRY(hear(b, limit_s));
     if (!parse_double(b->line, seconds) || !(*seconds > 0) || !isfinite(*seconds))
-        return rt_error(RT_BAD_INPUT, "the baseline answered '%.200s', not a number of seconds",
-                        b->line);
+        return rt_error(RT_BAD_INPUT, "the baseline answered '%.200s', not a number of seconds", b->line);
     return rt_ok();
 }
 

@@ -17,8 +17,7 @@ typedef struct {
 
 /* Starts the command (words split at blanks, quotes keep them together; no shell), tells it the
  * case and waits for "ready". */
-RtError baseline_start(Baseline *b, const char *command, const Binding *binding,
-                       const char *case_name, uint64_t seed, double limit_s);
+RtError baseline_start(Baseline *b, const char *command, const Binding *binding, const char *case_name, uint64_t seed, double limit_s);
 /* One sample: the seconds that the program says it took. */
 RtError baseline_sample(Baseline *b, double limit_s, double *seconds);
 /* Closes its input, waits a little, ends it. Harmless when there is none. */

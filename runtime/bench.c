@@ -30,7 +30,7 @@ typedef struct {
     double *samples, *seen, *copies, *others; /* seen: the samples by this process's clock */
     unsigned count;
     double least_seen; /* of all launches that were timed; 0: of none yet */
-    bool slow; /* clearly slower than asked for: one sample */
+    bool slow;         /* clearly slower than asked for: one sample */
     Baseline baseline;
     RtCeilings ceilings;
 } Bench;
@@ -41,8 +41,7 @@ static bool is_output(const Artifact *a, size_t i) {
 
 static bool has_inout(const Artifact *a) {
     for (size_t i = 0; i < a->param_count; i++)
-        if (a->params[i].kind == ARTIFACT_TENSOR && a->params[i].direction == ARTIFACT_INOUT)
-            return true;
+        if (a->params[i].kind == ARTIFACT_TENSOR && a->params[i].direction == ARTIFACT_INOUT) return true;
     return false;
 }
 
@@ -52,13 +51,11 @@ static double contraction_flops(const Task *task, const IrBlock *block) {
     for (const IrOp *op = block->first; op; op = op->next) {
         Shape result, a;
         const IrAttr *axes = op->opcode == IR_GRAPH_CONTRACT ? ir_attr(op, "sum_a") : NULL;
-        if (!axes || !shape_of(task->sizes, "", op->results[0].type, &result) ||
-            !shape_of(task->sizes, "", op->operands[0]->type, &a))
+        if (!axes || !shape_of(task->sizes, "", op->results[0].type, &result) || !shape_of(task->sizes, "", op->operands[0]->type, &a))
             continue;
         double terms = 1;
         for (size_t i = 0; i < axes->count; i++)
-            if (axes->ints[i] >= 0 && axes->ints[i] < (int64_t)a.rank)
-                terms *= (double)a.extents[axes->ints[i]];
+            if (axes->ints[i] >= 0 && axes->ints[i] < (int64_t)a.rank) terms *= (double)a.extents[axes->ints[i]];
         sum += 2 * (double)result.elements * terms;
     }
     return sum;
@@ -80,8 +77,7 @@ static RtError check_outputs(Bench *b, const char *which) {
         if (!is_output(a, i)) continue;
         RT_TRY(session_hash(&b->session, i, &hash));
         if (hash.lo != b->expected[i].lo || hash.hi != b->expected[i].hi)
-            return rt_error(RT_SECOND_LAUNCH, "%s gave another '%s' than the first launch", which,
-                            a->params[i].name);
+            return rt_error(RT_SECOND_LAUNCH, "%s gave another '%s' than the first launch", which, a->params[i].name);
     }
     return rt_ok();
 }
@@ -134,8 +130,7 @@ static RtError warm_up(Bench *b, double limit, double *once) {
 
 static RtError take_samples(Bench *b) {
     Device *d = &b->r->device;
-    double limit = b->r->plan.options->time_limit_s > 0 ? b->r->plan.options->time_limit_s : 60,
-           once = 0;
+    double limit = b->r->plan.options->time_limit_s > 0 ? b->r->plan.options->time_limit_s : 60, once = 0;
     RT_TRY(warm_up(b, limit, &once));
     b->count = b->slow ? 1 : sample_count(b, once);
     b->samples = ARENA_ARRAY(b->arena, double, b->count);
@@ -155,8 +150,7 @@ static RtError take_samples(Bench *b) {
             RT_TRY(baseline_sample(&b->baseline, limit, &b->others[i]));
         }
         runner_phase(b->r, WORKER_PATIENCE, "checking the results");
-        if (check)
-            RT_TRY(check_outputs(b, i == 0 ? "the first timed launch" : "the last timed launch"));
+        if (check) RT_TRY(check_outputs(b, i == 0 ? "the first timed launch" : "the last timed launch"));
     }
     b->out->checked = true;
     return rt_ok();
@@ -194,7 +188,8 @@ static RtError check_clock(Bench *b) {
     }
     if (is_believed(b)) return rt_ok();
     memcpy(b->samples, b->seen, b->count * sizeof *b->samples);
-    rt_copy(b->out->text, sizeof b->out->text, "timed by the judging process's clock, which saw longer launches than that of the code's process");
+    rt_copy(b->out->text, sizeof b->out->text,
+            "timed by the judging process's clock, which saw longer launches than that of the code's process");
     return rt_ok();
 }
 
@@ -224,20 +219,16 @@ static RtError figures(Bench *b) {
         t->percent_of_copy = 100 * t->gb_per_s / t->copy_gb_per_s;
     }
     t->null_s = b->ceilings.null_s;
-    if (b->ceilings.read_gb_per_s > 0)
-        t->percent_of_read = 100 * t->gb_per_s / b->ceilings.read_gb_per_s;
+    if (b->ceilings.read_gb_per_s > 0) t->percent_of_read = 100 * t->gb_per_s / b->ceilings.read_gb_per_s;
     if (b->baseline.pid) {
         qsort(b->others, b->count, sizeof *b->others, by_value);
         t->baseline_s = quantile(b->others, b->count, 0.5);
-        t->baseline_noise =
-            (quantile(b->others, b->count, 0.95) - quantile(b->others, b->count, 0.05)) /
-            t->baseline_s;
+        t->baseline_noise = (quantile(b->others, b->count, 0.95) - quantile(b->others, b->count, 0.05)) / t->baseline_s;
         t->speedup = t->baseline_s / t->median_s;
     }
     RT_TRY(check_possible(b));
     if (!b->slow) return rt_ok();
-    return rt_error(RT_SLOW, "two launches took longer than %g s: timed once",
-                    b->r->plan.options->give_up_s);
+    return rt_error(RT_SLOW, "two launches took longer than %g s: timed once", b->r->plan.options->give_up_s);
 }
 
 /* As calibrated; a GPU that was not is measured now. Ceilings that cannot be had leave their
@@ -258,15 +249,13 @@ static RtError start_baseline(Bench *b) {
     double limit = o->time_limit_s > 0 ? o->time_limit_s : 60;
     if (!o->baseline) return rt_ok();
     runner_phase(b->r, 10 * limit, "starting the baseline");
-    return baseline_start(&b->baseline, o->baseline, &b->binding, b->task->name, o->seed,
-                          9 * limit);
+    return baseline_start(&b->baseline, o->baseline, &b->binding, b->task->name, o->seed, 9 * limit);
 }
 
 static RtError bench_task(Bench *b) {
     Runner *r = b->r;
     RtError e = task_bind(&r->plan, b->task, &b->binding);
-    if (e.status == RT_BAD_INPUT || e.status == RT_BAD_OPTION)
-        e.status = RT_SKIPPED; /* the kernel's own constraints may be narrower */
+    if (e.status == RT_BAD_INPUT || e.status == RT_BAD_OPTION) e.status = RT_SKIPPED; /* the kernel's own constraints may be narrower */
     RT_TRY(e);
     binding_print(&b->binding, b->out->sizes, sizeof b->out->sizes);
     RT_TRY(task_check_size(&r->plan, b->task, &r->device, &b->binding));
@@ -291,11 +280,7 @@ static RtError bench_task(Bench *b) {
 
 static bool run_task(Runner *r, size_t index, void *record) {
     const Task *task = &r->plan.tasks[index];
-    Bench b = {.r = r,
-               .task = task,
-               .out = record,
-               .arena = arena_create(),
-               .baseline = {.to = -1, .from = -1}};
+    Bench b = {.r = r, .task = task, .out = record, .arena = arena_create(), .baseline = {.to = -1, .from = -1}};
     b.expected = ARENA_ARRAY(b.arena, Hash128, r->plan.a->param_count + 1);
     b.out->warm = r->plan.options->warm;
     binding_init(&b.binding, b.arena, r->plan.a, r->device.num_sms, r->device.num_cores);
@@ -303,8 +288,7 @@ static bool run_task(Runner *r, size_t index, void *record) {
     b.out->status = e.status;
     if (rt_failed(&e)) rt_copy(b.out->text, sizeof b.out->text, e.text);
     if (!rt_failed(&e) && !b.out->text[0] && has_inout(r->plan.a))
-        rt_copy(b.out->text, sizeof b.out->text,
-                "inout tensors are restored in checked launches only");
+        rt_copy(b.out->text, sizeof b.out->text, "inout tensors are restored in checked launches only");
     baseline_stop(&b.baseline);
     if (b.copy_from) r->device.ops->release(&r->device, b.copy_from);
     if (b.copy_to) r->device.ops->release(&r->device, b.copy_to);
@@ -336,8 +320,7 @@ RtBenchReport rt_bench(const Artifact *a, const RtOptions *options, Arena *arena
     if (rt_failed(&report.error)) return report;
     report.timings = ARENA_ARRAY(arena, RtTiming, r.plan.count + 1);
     report.count = r.plan.count;
-    for (size_t i = 0; i < report.count; i++)
-        rt_copy(report.timings[i].name, RT_NAME, r.plan.tasks[i].name);
+    for (size_t i = 0; i < report.count; i++) rt_copy(report.timings[i].name, RT_NAME, r.plan.tasks[i].name);
     r.records = (unsigned char *)report.timings;
     report.error = runner_run(&r);
     rt_copy(report.device, sizeof report.device, r.info.device);
@@ -352,7 +335,6 @@ RtBenchReport rt_bench(const Artifact *a, const RtOptions *options, Arena *arena
             report.error = rt_error(t->status, "case %s: %.400s", t->name, t->text);
     }
     if (!rt_failed(&report.error) && !timed)
-        report.error = rt_error(RT_BAD_INPUT, "no case was timed: %.400s",
-                                report.count ? report.timings[0].text : "");
+        report.error = rt_error(RT_BAD_INPUT, "no case was timed: %.400s", report.count ? report.timings[0].text : "");
     return report;
 }

@@ -15,23 +15,16 @@ void binding_init(Binding *b, Arena *arena, const Artifact *a, int64_t num_sms, 
     b->places = ARENA_ARRAY(arena, Placement, n);
     b->elements = ARENA_ARRAY(arena, uint64_t, n);
     b->bytes = ARENA_ARRAY(arena, uint64_t, n);
-    for (size_t i = 0; i < a->param_count; i++)
-        b->scalars[i] = a->params[i].kind == ARTIFACT_SCALAR ? a->params[i].fallback : NAN;
+    for (size_t i = 0; i < a->param_count; i++) b->scalars[i] = a->params[i].kind == ARTIFACT_SCALAR ? a->params[i].fallback : NAN;
 }
 
 RtError binding_set_symbol(Binding *b, const char *name, int64_t value) {
     int i = artifact_find_param(b->a, name);
-    if (i < 0 || b->a->params[i].kind != ARTIFACT_SYMBOL)
-        return rt_error(RT_BAD_OPTION, "'%.64s' is no symbol of %s", name, b->a->name);
-    if (b->a->params[i].derived)
-        return rt_error(RT_BAD_OPTION, "the symbol '%s' is derived from others and cannot be set",
-                        name);
-    if (value < 0)
-        return rt_error(RT_BAD_INPUT, "the symbol '%s' is %lld; symbols are >= 0", name,
-                        (long long)value);
+    if (i < 0 || b->a->params[i].kind != ARTIFACT_SYMBOL) return rt_error(RT_BAD_OPTION, "'%.64s' is no symbol of %s", name, b->a->name);
+    if (b->a->params[i].derived) return rt_error(RT_BAD_OPTION, "the symbol '%s' is derived from others and cannot be set", name);
+    if (value < 0) return rt_error(RT_BAD_INPUT, "the symbol '%s' is %lld; symbols are >= 0", name, (long long)value);
     if (b->bound[i] && b->symbols[i] != value)
-        return rt_error(RT_BAD_INPUT, "the symbol '%s' would be both %lld and %lld", name,
-                        (long long)b->symbols[i], (long long)value);
+        return rt_error(RT_BAD_INPUT, "the symbol '%s' would be both %lld and %lld", name, (long long)b->symbols[i], (long long)value);
     b->symbols[i] = value;
     b->bound[i] = true;
     return rt_ok();
@@ -39,8 +32,7 @@ RtError binding_set_symbol(Binding *b, const char *name, int64_t value) {
 
 RtError binding_set_scalar(Binding *b, const char *name, double value) {
     int i = artifact_find_param(b->a, name);
-    if (i < 0 || b->a->params[i].kind != ARTIFACT_SCALAR)
-        return rt_error(RT_BAD_OPTION, "'%.64s' is no scalar of %s", name, b->a->name);
+    if (i < 0 || b->a->params[i].kind != ARTIFACT_SCALAR) return rt_error(RT_BAD_OPTION, "'%.64s' is no scalar of %s", name, b->a->name);
     b->scalars[i] = value;
     b->bound[i] = true;
     return rt_ok();
@@ -48,9 +40,7 @@ RtError binding_set_scalar(Binding *b, const char *name, double value) {
 
 RtError binding_set_shape(Binding *b, unsigned param, unsigned rank, const int64_t *extents) {
     const ArtifactParam *p = &b->a->params[param];
-    if (rank != p->rank)
-        return rt_error(RT_BAD_INPUT, "'%s' has rank %u, the given array has rank %u", p->name,
-                        p->rank, rank);
+    if (rank != p->rank) return rt_error(RT_BAD_INPUT, "'%s' has rank %u, the given array has rank %u", p->name, p->rank, rank);
     for (unsigned i = 0; i < rank; i++) {
         const Aff *e = p->extents[i];
         if (e->kind != AFF_SYM || artifact_find_param(b->a, e->name) < 0) continue;
@@ -136,18 +126,13 @@ static RtError complete_symbols(Binding *b) {
             return rt_error(RT_BAD_OPTION, "the scalar '%s' has no value and no default", p->name);
         if (p->kind != ARTIFACT_SYMBOL) continue;
         if (!p->derived) {
-            if (!b->bound[i])
-                return rt_error(RT_BAD_OPTION, "no given tensor or option binds the symbol '%s'",
-                                p->name);
+            if (!b->bound[i]) return rt_error(RT_BAD_OPTION, "no given tensor or option binds the symbol '%s'", p->name);
             continue;
         }
         int64_t value;
         if (!binding_eval(b, p->derived, &value))
-            return rt_error(RT_BAD_INPUT, "the derived symbol '%s' overflows at these sizes",
-                            p->name);
-        if (value < 0)
-            return rt_error(RT_BAD_INPUT, "the derived symbol '%s' is %lld; symbols are >= 0",
-                            p->name, (long long)value);
+            return rt_error(RT_BAD_INPUT, "the derived symbol '%s' overflows at these sizes", p->name);
+        if (value < 0) return rt_error(RT_BAD_INPUT, "the derived symbol '%s' is %lld; symbols are >= 0", p->name, (long long)value);
         b->symbols[i] = value;
         b->bound[i] = true;
     }
@@ -161,8 +146,7 @@ static RtError check_constraints(const Binding *b) {
         if (binding_eval(b, c->expr, &value) && (c->equal ? value == 0 : value >= 0)) continue;
         char sizes[256];
         binding_print(b, sizes, sizeof sizes);
-        return rt_error(RT_BAD_INPUT, "the constraint '%.120s' does not hold at %s",
-                        c->text ? c->text : "", sizes);
+        return rt_error(RT_BAD_INPUT, "the constraint '%.120s' does not hold at %s", c->text ? c->text : "", sizes);
     }
     return rt_ok();
 }
@@ -173,8 +157,7 @@ static RtError place_tensor(Binding *b, size_t i) {
     for (unsigned d = 0; d < p->rank; d++)
         if (!binding_eval(b, p->strides[d], &strides[d]) || strides[d] < 0)
             return rt_error(RT_BAD_INPUT, "stride %u of '%s' is negative or overflows at these sizes", d, p->name);
-    if (!placement_init(&b->places[i], p->rank, b->extents[i], strides) ||
-        (uint64_t)b->places[i].memory > MAX_ELEMENTS)
+    if (!placement_init(&b->places[i], p->rank, b->extents[i], strides) || (uint64_t)b->places[i].memory > MAX_ELEMENTS)
         return rt_error(RT_BAD_INPUT, "'%s' reaches over more than 2^40 elements of memory", p->name);
     b->bytes[i] = (uint64_t)b->places[i].memory * dtype_size(p->dtype);
     return rt_ok();
@@ -187,9 +170,7 @@ static RtError size_tensor(Binding *b, size_t i) {
     for (unsigned d = 0; d < p->rank; d++) {
         int64_t extent;
         if (!binding_eval(b, p->extents[d], &extent) || extent < 0)
-            return rt_error(RT_BAD_INPUT,
-                            "extent %u of '%s' is negative or overflows at these sizes", d,
-                            p->name);
+            return rt_error(RT_BAD_INPUT, "extent %u of '%s' is negative or overflows at these sizes", d, p->name);
         b->extents[i][d] = extent;
         empty = empty || extent == 0;
         if (__builtin_mul_overflow(elements, (uint64_t)extent, &elements) && !empty) fits = false;
@@ -208,8 +189,7 @@ static RtError size_tensor(Binding *b, size_t i) {
 static RtError size_workspace(Binding *b, size_t i) {
     const ArtifactParam *p = &b->a->params[i];
     int64_t elements;
-    if (!binding_eval(b, p->elements, &elements) || elements < 0 ||
-        (uint64_t)elements > MAX_ELEMENTS)
+    if (!binding_eval(b, p->elements, &elements) || elements < 0 || (uint64_t)elements > MAX_ELEMENTS)
         return rt_error(RT_BAD_INPUT, "the workspace '%s' has a size out of range", p->name);
     b->elements[i] = (uint64_t)elements;
     b->bytes[i] = (uint64_t)elements * dtype_size(p->dtype);
@@ -229,22 +209,17 @@ RtError binding_complete(Binding *b) {
 void rt_print_shape(char *out, size_t size, unsigned rank, const int64_t *extents) {
     size_t used = (size_t)snprintf(out, size, "[");
     for (unsigned i = 0; i < rank && used < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s%lld", i ? ", " : "",
-                                 (long long)extents[i]);
+        used += (size_t)snprintf(out + used, size - used, "%s%lld", i ? ", " : "", (long long)extents[i]);
     if (used < size) snprintf(out + used, size - used, "]");
 }
 
-RtError binding_check_shape(const Binding *b, unsigned param, unsigned rank,
-                            const int64_t *extents) {
+RtError binding_check_shape(const Binding *b, unsigned param, unsigned rank, const int64_t *extents) {
     const ArtifactParam *p = &b->a->params[param];
-    if (rank == p->rank &&
-        (rank == 0 || memcmp(extents, b->extents[param], rank * sizeof *extents) == 0))
-        return rt_ok();
+    if (rank == p->rank && (rank == 0 || memcmp(extents, b->extents[param], rank * sizeof *extents) == 0)) return rt_ok();
     char want[200], got[200];
     rt_print_shape(want, sizeof want, p->rank, b->extents[param]);
     rt_print_shape(got, sizeof got, rank, extents);
-    return rt_error(RT_BAD_INPUT, "'%s' is %s at these sizes, the given array is %s", p->name, want,
-                    got);
+    return rt_error(RT_BAD_INPUT, "'%s' is %s at these sizes, the given array is %s", p->name, want, got);
 }
 
 uint64_t binding_element_bytes(const Binding *b, size_t param) {
@@ -270,6 +245,5 @@ void binding_print(const Binding *b, char *out, size_t size) {
     if (size) out[0] = '\0';
     for (size_t i = 0; i < b->a->param_count && used < size; i++)
         if (b->a->params[i].kind == ARTIFACT_SYMBOL && b->bound[i] && !b->a->params[i].derived)
-            used += (size_t)snprintf(out + used, size - used, "%s%s=%lld", used ? " " : "",
-                                     b->a->params[i].name, (long long)b->symbols[i]);
+            used += (size_t)snprintf(out + used, size - used, "%s%s=%lld", used ? " " : "", b->a->params[i].name, (long long)b->symbols[i]);
 }

@@ -39,8 +39,7 @@ static bool choose_dir(const char *given, char *out, size_t size) {
 /* A folder of ours that nobody else may write to. */
 static bool is_private(const char *dir) {
     struct stat st;
-    return lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
-           !(st.st_mode & 077);
+    return lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
 }
 
 static bool make_dirs(char *dir) {
@@ -110,8 +109,7 @@ typedef struct {
 } Entries;
 
 static bool is_entry_name(const char *name) {
-    return strspn(name, "0123456789abcdef") == HEX && name[HEX] == '.' &&
-           strlen(name) < sizeof((Entry *)0)->name;
+    return strspn(name, "0123456789abcdef") == HEX && name[HEX] == '.' && strlen(name) < sizeof((Entry *)0)->name;
 }
 
 static Entries list_entries(const char *dir) {
@@ -120,9 +118,7 @@ static Entries list_entries(const char *dir) {
     DIR *d = opendir(dir);
     for (struct dirent *e; d && (e = readdir(d)) && list.count < MAX_ENTRIES;) {
         struct stat st;
-        if (!is_entry_name(e->d_name) ||
-            fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
-            continue;
+        if (!is_entry_name(e->d_name) || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
         if (list.count == cap) {
             Entry *more = realloc(list.data, (cap = cap ? 2 * cap : 64) * sizeof *more);
             if (!more) break;
@@ -162,8 +158,7 @@ static void evict(const Cache *cache) {
     free(list.data);
 }
 
-void cache_put(const Cache *cache, Hash128 key, const char *suffix, const void *payload,
-               size_t size) {
+void cache_put(const Cache *cache, Hash128 key, const char *suffix, const void *payload, size_t size) {
     if (!cache->dir[0] || size + TRAILER > size_limit()) return;
     char path[1200];
     unsigned char trailer[TRAILER];
@@ -180,8 +175,7 @@ void cache_put(const Cache *cache, Hash128 key, const char *suffix, const void *
 bool rt_cache_info(const char *cache_dir, RtCacheInfo *info) {
     memset(info, 0, sizeof *info);
     info->limit = size_limit();
-    if ((cache_dir && !cache_dir[0]) || !choose_dir(cache_dir, info->dir, sizeof info->dir))
-        return false;
+    if ((cache_dir && !cache_dir[0]) || !choose_dir(cache_dir, info->dir, sizeof info->dir)) return false;
     if (!is_private(info->dir)) return false;
     Entries list = list_entries(info->dir);
     info->entries = list.count;

@@ -26,8 +26,7 @@ static int by_value(const void *a, const void *b) {
 
 /* The median of the rounds, the cache flushed before each. */
 static RtError time_stream(const Buffers *b, StreamKind kind, double *seconds) {
-    const TimedWork work = {
-        .kind = TIME_STREAM, .flush = true, .stream = kind, .to = b->to, .from = b->from, .bytes = b->bytes};
+    const TimedWork work = {.kind = TIME_STREAM, .flush = true, .stream = kind, .to = b->to, .from = b->from, .bytes = b->bytes};
     double times[ROUNDS], seen;
     for (int i = -1; i < ROUNDS; i++) RT_TRY(device_time(b->d, &work, &times[i < 0 ? 0 : i], &seen));
     qsort(times, ROUNDS, sizeof *times, by_value);
@@ -149,8 +148,7 @@ void rt_ceilings_json(const RtCeilings *c, const RtError *error, Str *out) {
     str_printf(out,
                ",\"copy_gb_per_s\":%.1f,\"read_gb_per_s\":%.1f,\"fill_gb_per_s\":%.1f,"
                "\"null_s\":%.9f,\"bytes\":%llu}\n",
-               c->copy_gb_per_s, c->read_gb_per_s, c->fill_gb_per_s, c->null_s,
-               (unsigned long long)c->bytes);
+               c->copy_gb_per_s, c->read_gb_per_s, c->fill_gb_per_s, c->null_s, (unsigned long long)c->bytes);
 }
 
 void rt_ceilings_text(const RtCeilings *c, const RtError *error, Str *out) {
@@ -160,6 +158,5 @@ void rt_ceilings_text(const RtCeilings *c, const RtError *error, Str *out) {
         str_printf(out,
                    "%s\ncopy  %8.1f GB/s, both directions together\nread  %8.1f GB/s\nfill  %8.1f "
                    "GB/s\nempty launch %.2f us\n",
-                   c->device, c->copy_gb_per_s, c->read_gb_per_s, c->fill_gb_per_s,
-                   c->null_s * 1e6);
+                   c->device, c->copy_gb_per_s, c->read_gb_per_s, c->fill_gb_per_s, c->null_s * 1e6);
 }

@@ -40,8 +40,7 @@ RtError device_time(Device *d, const TimedWork *w, double *seconds, double *seen
 }
 
 /* By doubling: each copy is from what is filled already. */
-RtError device_fill_pattern(Device *d, uint64_t to, uint64_t bytes, const void *pattern,
-                            uint64_t pattern_bytes) {
+RtError device_fill_pattern(Device *d, uint64_t to, uint64_t bytes, const void *pattern, uint64_t pattern_bytes) {
     uint64_t done = bytes < pattern_bytes ? bytes : pattern_bytes;
     if (done) RT_TRY(d->ops->upload(d, to, pattern, done));
     while (done < bytes) {

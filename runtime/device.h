@@ -23,9 +23,9 @@ typedef struct {
 /* What is timed: launches, a copy within the device, or a plain kernel. */
 typedef struct TimedWork {
     enum { TIME_LAUNCHES, TIME_COPY, TIME_STREAM } kind;
-    bool flush;              /* the last-level cache, before */
-    LaunchList list;         /* LAUNCHES */
-    StreamKind stream;       /* STREAM */
+    bool flush;               /* the last-level cache, before */
+    LaunchList list;          /* LAUNCHES */
+    StreamKind stream;        /* STREAM */
     uint64_t to, from, bytes; /* COPY, STREAM */
 } TimedWork;
 
@@ -44,15 +44,14 @@ typedef struct {
     RtError (*load)(Device *d, const Artifact *a, const RtOptions *options, Program **program);
     void (*unload)(Device *d, Program *p);
     /* Starts one kernel. pointers: by the version's args, tensors and workspaces in order. */
-    RtError (*launch)(Device *d, Program *p, const Launch *l, const Binding *b,
-                      const uint64_t *addresses);
+    RtError (*launch)(Device *d, Program *p, const Launch *l, const Binding *b, const uint64_t *addresses);
     RtError (*sync)(Device *d);
     void (*use_stream)(Device *d, void *stream); /* CUDA: where launches go from now on */
     RtError (*time_begin)(Device *d);
     RtError (*time_end)(Device *d, double *seconds); /* waits */
     /* Null where the code is in this process: all of device_time there. `seen`: by a clock that the code cannot reach. */
     RtError (*timed)(Device *d, const struct TimedWork *w, double *seconds, double *seen);
-    RtError (*flush)(Device *d);                     /* evicts the last-level cache by reading */
+    RtError (*flush)(Device *d); /* evicts the last-level cache by reading */
     RtError (*close)(Device *d);
 } DeviceOps;
 
@@ -63,8 +62,8 @@ struct Device {
     uint64_t memory_bytes; /* in all */
     uint64_t free_bytes;   /* at opening */
     char name[128];
-    char arch[32]; /* "sm_90", "x86-64" */
-    bool fences;   /* alloc_fenced works */
+    char arch[32];  /* "sm_90", "x86-64" */
+    bool fences;    /* alloc_fenced works */
     uint64_t fault; /* where an invalid access ended that process; 0: not known */
 };
 enum { FENCE_ROOM = 64 << 10, FENCE_BYTES = 1 << 20 };
@@ -85,7 +84,6 @@ RtError device_open(Device *d, ArtifactTarget target, unsigned ordinal);
 RtError device_open_cpu(Device *d);
 RtError device_open_cuda(Device *d, unsigned ordinal);
 /* Fills `bytes` at `to` with repetitions of a pattern. */
-RtError device_fill_pattern(Device *d, uint64_t to, uint64_t bytes, const void *pattern,
-                            uint64_t pattern_bytes);
+RtError device_fill_pattern(Device *d, uint64_t to, uint64_t bytes, const void *pattern, uint64_t pattern_bytes);
 
 #endif

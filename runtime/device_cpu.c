@@ -142,8 +142,7 @@ static RtError cpu_stream(Device *d, StreamKind kind, uint64_t to, uint64_t from
     return rt_ok();
 }
 
-static RtError cpu_launch(Device *d, Program *p, const Launch *l, const Binding *b,
-                          const uint64_t *addresses) {
+static RtError cpu_launch(Device *d, Program *p, const Launch *l, const Binding *b, const uint64_t *addresses) {
     const ArtifactVersion *v = l->version;
     void *pointers[ARTIFACT_MAX_PARAMS + 1];
     int64_t symbols[ARTIFACT_MAX_PARAMS + 1];
@@ -165,8 +164,7 @@ static RtError cpu_launch(Device *d, Program *p, const Launch *l, const Binding 
         }
     }
     int status = cpu_program_entry(p, l->step_index, l->version_index)(pointers, symbols, scalars);
-    if (status != 0)
-        return rt_error(RT_LAUNCH_FAILED, "the kernel '%s' returned %d", v->entry, status);
+    if (status != 0) return rt_error(RT_LAUNCH_FAILED, "the kernel '%s' returned %d", v->entry, status);
     return rt_ok();
 }
 
@@ -231,8 +229,7 @@ static void describe(Device *d) {
         break;
     }
     if (f) fclose(f);
-    snprintf(d->name, sizeof d->name, "%s, %lld cores", model[0] ? model : "CPU",
-             (long long)d->num_cores);
+    snprintf(d->name, sizeof d->name, "%s, %lld cores", model[0] ? model : "CPU", (long long)d->num_cores);
 #if defined(__x86_64__)
     rt_copy(d->arch, sizeof d->arch, "x86-64");
 #elif defined(__aarch64__)

@@ -20,11 +20,9 @@ struct RtKernel {
 static RtError bind_symbols(RtKernel *k, const RtOptions *options) {
     binding_init(&k->binding, k->arena, k->a, k->device.num_sms, k->device.num_cores);
     for (size_t i = 0; i < options->symbol_count; i++)
-        RT_TRY(
-            binding_set_symbol(&k->binding, options->symbols[i].name, options->symbols[i].value));
+        RT_TRY(binding_set_symbol(&k->binding, options->symbols[i].name, options->symbols[i].value));
     for (size_t i = 0; i < options->scalar_count; i++)
-        RT_TRY(
-            binding_set_scalar(&k->binding, options->scalars[i].name, options->scalars[i].value));
+        RT_TRY(binding_set_scalar(&k->binding, options->scalars[i].name, options->scalars[i].value));
     return binding_complete(&k->binding);
 }
 
@@ -41,9 +39,8 @@ static RtError bind_tensor(RtKernel *k, unsigned p, const RtBuffer *buffers, siz
     if (!b && param->graph_name) b = find_buffer(buffers, count, param->graph_name);
     if (!b) return rt_error(RT_BAD_INPUT, "no buffer is given for the tensor '%s'", param->name);
     if (b->bytes != k->binding.bytes[p])
-        return rt_error(
-            RT_BAD_INPUT, "'%s' has %llu bytes at these sizes, the given buffer has %llu",
-            param->name, (unsigned long long)k->binding.bytes[p], (unsigned long long)b->bytes);
+        return rt_error(RT_BAD_INPUT, "'%s' has %llu bytes at these sizes, the given buffer has %llu", param->name,
+                        (unsigned long long)k->binding.bytes[p], (unsigned long long)b->bytes);
     k->addresses[p] = b->address;
     return rt_ok();
 }
@@ -60,13 +57,11 @@ static RtError bind_buffers(RtKernel *k, const RtBuffer *buffers, size_t count) 
         RT_TRY(k->device.ops->alloc(&k->device, k->binding.bytes[i], &k->workspaces[i]));
         k->addresses[i] = k->workspaces[i];
     }
-    if (tensors < count)
-        return rt_error(RT_BAD_INPUT, "a buffer is given that '%s' does not have", k->a->name);
+    if (tensors < count) return rt_error(RT_BAD_INPUT, "a buffer is given that '%s' does not have", k->a->name);
     return plan_check_overlap(&k->binding, k->addresses);
 }
 
-static RtError open_kernel(RtKernel *k, const RtOptions *options, const RtBuffer *buffers,
-                           size_t count) {
+static RtError open_kernel(RtKernel *k, const RtOptions *options, const RtBuffer *buffers, size_t count) {
     RT_TRY(device_open(&k->device, k->a->target, options->device));
     RT_TRY(bind_symbols(k, options));
     RT_TRY(bind_buffers(k, buffers, count));
@@ -78,8 +73,7 @@ static void close_undone(void *kernel) {
     rt_kernel_close(kernel);
 }
 
-RtError rt_kernel_open(const Artifact *a, const RtOptions *options, const RtBuffer *buffers,
-                       size_t count, RtKernel **kernel) {
+RtError rt_kernel_open(const Artifact *a, const RtOptions *options, const RtBuffer *buffers, size_t count, RtKernel **kernel) {
     *kernel = NULL;
     RtKernel *k = memory_alloc(sizeof *k);
     k->arena = arena_create();
@@ -123,12 +117,11 @@ static void put_launch(const RtKernel *k, const Launch *l, Str *out) {
     str_printf(out,
                ",\"grid\":[%u,%u,%u],\"threads\":%u,\"cluster\":[%u,%u,%u],\"shared_bytes\":%u,"
                "\"cooperative\":%s%s",
-               l->grid[0], l->grid[1], l->grid[2], v->block_threads, v->cluster[0], v->cluster[1],
-               v->cluster[2], l->shared_bytes, v->cooperative ? "true" : "false",
-               l->dependent ? ",\"dependent\":true" : "");
+               l->grid[0], l->grid[1], l->grid[2], v->block_threads, v->cluster[0], v->cluster[1], v->cluster[2], l->shared_bytes,
+               v->cooperative ? "true" : "false", l->dependent ? ",\"dependent\":true" : "");
     if (info)
-        str_printf(out, ",\"registers\":%d,\"local_bytes\":%d,\"blocks_per_sm\":%d",
-                   info->registers, info->local_bytes, info->blocks_per_sm);
+        str_printf(out, ",\"registers\":%d,\"local_bytes\":%d,\"blocks_per_sm\":%d", info->registers, info->local_bytes,
+                   info->blocks_per_sm);
     str_append_char(out, '}');
 }
 
@@ -145,8 +138,7 @@ void rt_kernel_json(const RtKernel *k, Str *out) {
     rt_products(k->a, &products);
     str_append_member(out, "products", products.len ? products.data : "");
     str_release(&products);
-    str_printf(out, ",\"bytes\":%llu,\"workspace_bytes\":%llu,\"launches\":[",
-               (unsigned long long)binding_traffic_bytes(&k->binding),
+    str_printf(out, ",\"bytes\":%llu,\"workspace_bytes\":%llu,\"launches\":[", (unsigned long long)binding_traffic_bytes(&k->binding),
                (unsigned long long)workspace);
     bool any = false;
     for (size_t i = 0; i < k->launch_count; i++) {

@@ -19,12 +19,11 @@ CpuEntry cpu_program_entry(const Program *p, unsigned step, unsigned version) {
 /* NAME(args...) from the uniform lists; C converts void * and double to the kernel's own types. */
 static void print_wrapper(const Artifact *a, const ArtifactVersion *v, Str *out) {
     unsigned pointers = 0, symbols = 0, scalars = 0;
-    str_printf(
-        out,
-        "\nint %s_invoke(void *const *pointers, const int64_t *symbols, const double *scalars);\n"
-        "int %s_invoke(void *const *pointers, const int64_t *symbols, const double *scalars) {\n"
-        "    (void)pointers, (void)symbols, (void)scalars;\n    return %s(",
-        v->entry, v->entry, v->entry);
+    str_printf(out,
+               "\nint %s_invoke(void *const *pointers, const int64_t *symbols, const double *scalars);\n"
+               "int %s_invoke(void *const *pointers, const int64_t *symbols, const double *scalars) {\n"
+               "    (void)pointers, (void)symbols, (void)scalars;\n    return %s(",
+               v->entry, v->entry, v->entry);
     for (size_t i = 0; i < v->arg_count; i++) {
         const ArtifactParam *p = &a->params[v->args[i]];
         str_append(out, i ? ", " : "");
@@ -58,8 +57,7 @@ static RtError check_arch(const char *arch) {
     if (strcmp(arch, "x86-64-v4") == 0) ok = __builtin_cpu_supports("x86-64-v4");
     if (!ok) return rt_error(RT_MISSING, "the code is for %s, which this processor is not", arch);
 #else
-    if (strncmp(arch, "x86-64", 6) == 0)
-        return rt_error(RT_MISSING, "the code is for %s, which this processor is not", arch);
+    if (strncmp(arch, "x86-64", 6) == 0) return rt_error(RT_MISSING, "the code is for %s, which this processor is not", arch);
 #endif
     return rt_ok();
 }
@@ -119,8 +117,7 @@ static RtError open_library(const char *path, CpuProgram *p) {
     p->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (p->library) return rt_ok();
     const char *why = dlerror();
-    return rt_error(RT_BUILD_FAILED, "the built kernel cannot be loaded: %.300s",
-                    why ? why : "no reason given");
+    return rt_error(RT_BUILD_FAILED, "the built kernel cannot be loaded: %.300s", why ? why : "no reason given");
 }
 
 static void complete_source(const Artifact *a, const ArtifactBlob *blob, Str *source) {
@@ -136,8 +133,7 @@ static void drop_folder(void *dir) {
     temp_dir_remove(dir);
 }
 
-static RtError load_source(const Device *d, const Artifact *a, const ArtifactBlob *blob,
-                           const Cache *cache, Arena *arena, CpuProgram *p) {
+static RtError load_source(const Device *d, const Artifact *a, const ArtifactBlob *blob, const Cache *cache, Arena *arena, CpuProgram *p) {
     Command c = {.count = 0};
     TempDir dir = {.path = ""};
     char path[1200];
@@ -158,8 +154,7 @@ static RtError load_source(const Device *d, const Artifact *a, const ArtifactBlo
         e = temp_dir_create(&dir);
         if (!rt_failed(&e)) e = compile(&c, &dir, &source, path, sizeof path);
         if (!rt_failed(&e)) e = open_library(path, p);
-        if (!rt_failed(&e) && file_read(path, (size_t)1 << 30, &payload))
-            cache_put(cache, key, "so", payload.data, payload.len);
+        if (!rt_failed(&e) && file_read(path, (size_t)1 << 30, &payload)) cache_put(cache, key, "so", payload.data, payload.len);
         memory_pop(&undo);
         temp_dir_remove(&dir);
     }
@@ -186,15 +181,13 @@ static RtError find_entries(const Artifact *a, CpuProgram *p) {
         for (size_t j = 0; j < a->steps[i].version_count; j++) {
             snprintf(name, sizeof name, "%s_invoke", a->steps[i].versions[j].entry);
             void *symbol = dlsym(p->library, name);
-            if (!symbol)
-                return rt_error(RT_BUILD_FAILED, "the built kernel has no entry '%s'", name);
+            if (!symbol) return rt_error(RT_BUILD_FAILED, "the built kernel has no entry '%s'", name);
             memcpy(&p->entries[i][j], &symbol, sizeof symbol); /* ISO C has no such cast */
         }
     return rt_ok();
 }
 
-static RtError load_any(const Device *d, const Artifact *a, const RtOptions *options, Arena *arena,
-                        CpuProgram *p, char *how) {
+static RtError load_any(const Device *d, const Artifact *a, const RtOptions *options, Arena *arena, CpuProgram *p, char *how) {
     Cache cache;
     cache_open(&cache, options->cache_dir);
     for (size_t i = 0; i < a->blob_count; i++)

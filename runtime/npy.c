@@ -53,9 +53,7 @@ static bool take_int(Cursor *c, int64_t *value) {
     const char *start = c->at;
     *value = 0;
     for (; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++)
-        if (__builtin_mul_overflow(*value, 10, value) ||
-            __builtin_add_overflow(*value, *c->at - '0', value))
-            return false;
+        if (__builtin_mul_overflow(*value, 10, value) || __builtin_add_overflow(*value, *c->at - '0', value)) return false;
     if (c->at > start && c->at < c->end && *c->at == 'L') c->at++; /* Python 2 */
     return c->at > start;
 }
@@ -67,8 +65,7 @@ static const char *take_shape(Cursor *c, NpyHeader *h) {
         if (h->rank == ARTIFACT_MAX_RANK) return "it has more than 8 axes";
         int64_t extent;
         if (!take_int(c, &extent)) return "its shape holds what is no extent";
-        if (__builtin_mul_overflow(h->elements, (uint64_t)extent, &h->elements))
-            return "it has too many elements";
+        if (__builtin_mul_overflow(h->elements, (uint64_t)extent, &h->elements)) return "it has too many elements";
         h->extents[h->rank++] = extent;
         if (!take(c, ',')) {
             if (!take(c, ')')) return "its shape is no tuple";
@@ -113,8 +110,7 @@ static bool refuse(char error[RT_TEXT], const char *why) {
 
 bool npy_parse(const unsigned char *data, size_t size, NpyHeader *h, char error[RT_TEXT]) {
     memset(h, 0, sizeof *h);
-    if (size < 10 || memcmp(data, magic, MAGIC_SIZE) != 0)
-        return refuse(error, "its first bytes are others");
+    if (size < 10 || memcmp(data, magic, MAGIC_SIZE) != 0) return refuse(error, "its first bytes are others");
     unsigned version = data[6], fixed = version == 1 ? 10 : 12;
     if (version < 1 || version > 3) return refuse(error, "its version is unknown");
     if (size < fixed) return refuse(error, "it is cut short");
@@ -133,26 +129,19 @@ static bool dtype_fits(Dtype dtype, const char *descr) {
     const char *want = dtype_npy(dtype);
     if (strcmp(descr, want) == 0) return true;
     /* One-byte types are written with any byte order mark; '=' is this machine's, little-endian. */
-    if (descr[0] && strcmp(descr + 1, want + 1) == 0 && (descr[0] == '=' || dtype_size(dtype) == 1))
-        return true;
+    if (descr[0] && strcmp(descr + 1, want + 1) == 0 && (descr[0] == '=' || dtype_size(dtype) == 1)) return true;
     bool raw = dtype == DTYPE_BF16 || dtype == DTYPE_F8E4M3 || dtype == DTYPE_F8E5M2;
-    return raw && strlen(descr) == 3 && descr[1] == 'V' &&
-           descr[2] == (char)('0' + dtype_size(dtype));
+    return raw && strlen(descr) == 3 && descr[1] == 'V' && descr[2] == (char)('0' + dtype_size(dtype));
 }
 
 static RtError check_file(NpyFile *f, const char *name, const char *path, Dtype dtype) {
     const NpyHeader *h = &f->header;
     if (!dtype_fits(dtype, h->descr))
-        return rt_error(RT_BAD_INPUT, "'%s' is %s (npy %s), %s holds %s", name, dtype_name(dtype),
-                        dtype_npy(dtype), path, h->descr);
-    if (h->fortran && h->rank > 1)
-        return rt_error(RT_BAD_INPUT,
-                        "%s is in Fortran order; save it with numpy.ascontiguousarray", path);
+        return rt_error(RT_BAD_INPUT, "'%s' is %s (npy %s), %s holds %s", name, dtype_name(dtype), dtype_npy(dtype), path, h->descr);
+    if (h->fortran && h->rank > 1) return rt_error(RT_BAD_INPUT, "%s is in Fortran order; save it with numpy.ascontiguousarray", path);
     uint64_t bytes;
-    if (__builtin_mul_overflow(h->elements, (uint64_t)dtype_size(dtype), &bytes) ||
-        bytes != f->size - h->data_offset)
-        return rt_error(RT_BAD_INPUT,
-                        "%s: the shape needs other than the %llu bytes of data it holds", path,
+    if (__builtin_mul_overflow(h->elements, (uint64_t)dtype_size(dtype), &bytes) || bytes != f->size - h->data_offset)
+        return rt_error(RT_BAD_INPUT, "%s: the shape needs other than the %llu bytes of data it holds", path,
                         (unsigned long long)(f->size - h->data_offset));
     return rt_ok();
 }
@@ -174,8 +163,7 @@ RtError npy_open(NpyFile *f, const char *name, const char *path, Dtype dtype) {
         e = rt_error(RT_BAD_INPUT, "%s: %.300s", path, error);
     if (!rt_failed(&e)) {
         f->size = (uint64_t)st.st_size;
-        e = f->size < f->header.data_offset ? rt_error(RT_BAD_INPUT, "%s is cut short", path)
-                                            : check_file(f, name, path, dtype);
+        e = f->size < f->header.data_offset ? rt_error(RT_BAD_INPUT, "%s is cut short", path) : check_file(f, name, path, dtype);
     }
     if (rt_failed(&e)) npy_close(f);
     return e;
@@ -185,12 +173,9 @@ RtError npy_read_data(NpyFile *f, const char *path, void *data, uint64_t bytes) 
     uint64_t done = 0;
     while (done < bytes) {
         size_t chunk = bytes - done > (1u << 30) ? (1u << 30) : (size_t)(bytes - done);
-        ssize_t got =
-            pread(f->fd, (char *)data + done, chunk, (off_t)(f->header.data_offset + done));
+        ssize_t got = pread(f->fd, (char *)data + done, chunk, (off_t)(f->header.data_offset + done));
         if (got < 0 && errno == EINTR) continue;
-        if (got <= 0)
-            return rt_error(RT_BAD_INPUT, "cannot read %s: %s", path,
-                            got ? strerror(errno) : "it became shorter");
+        if (got <= 0) return rt_error(RT_BAD_INPUT, "cannot read %s: %s", path, got ? strerror(errno) : "it became shorter");
         done += (uint64_t)got;
     }
     return rt_ok();
@@ -207,11 +192,9 @@ void npy_print_header(char out[NPY_HEADER], Dtype dtype, unsigned rank, const in
     memcpy(out, magic, MAGIC_SIZE);
     memcpy(out + MAGIC_SIZE, version, sizeof version);
     char text[NPY_HEADER];
-    size_t n = (size_t)snprintf(
-        text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (", dtype_npy(dtype));
+    size_t n = (size_t)snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (", dtype_npy(dtype));
     for (unsigned i = 0; i < rank; i++)
-        n += (size_t)snprintf(text + n, sizeof text - n, "%lld,%s", (long long)extents[i],
-                              i + 1 < rank ? " " : "");
+        n += (size_t)snprintf(text + n, sizeof text - n, "%lld,%s", (long long)extents[i], i + 1 < rank ? " " : "");
     n += (size_t)snprintf(text + n, sizeof text - n, "), }");
     memcpy(out + 10, text, n);
     out[NPY_HEADER - 1] = '\n';

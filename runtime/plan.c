@@ -28,8 +28,7 @@ static RtError choose_version(const Binding *b, const uint64_t *addresses, Launc
     }
     char sizes[256];
     binding_print(b, sizes, sizeof sizes);
-    return rt_error(RT_LAUNCH_FAILED, "no version of the kernel '%s' fits %s", l->step->name,
-                    sizes);
+    return rt_error(RT_LAUNCH_FAILED, "no version of the kernel '%s' fits %s", l->step->name, sizes);
 }
 
 static RtError size_launch(const Binding *b, Launch *l) {
@@ -37,20 +36,17 @@ static RtError size_launch(const Binding *b, Launch *l) {
     for (int i = 0; i < 3; i++) {
         int64_t value;
         if (!binding_eval(b, l->version->grid[i], &value) || value < 0 || value > grid_limit[i])
-            return rt_error(RT_LAUNCH_FAILED, "the grid's %c extent of '%s' is out of range",
-                            axis[i], l->version->entry);
+            return rt_error(RT_LAUNCH_FAILED, "the grid's %c extent of '%s' is out of range", axis[i], l->version->entry);
         l->grid[i] = (uint32_t)value;
         if (value == 0) l->skip = true;
     }
     int64_t shared, limit = b->a->target == ARTIFACT_CPU ? SCRATCH_LIMIT : SHARED_LIMIT;
     if (!binding_eval(b, l->version->shared_bytes, &shared) || shared < 0 || shared > limit)
-        return rt_error(RT_LAUNCH_FAILED, "the shared memory of '%s' is out of range",
-                        l->version->entry);
+        return rt_error(RT_LAUNCH_FAILED, "the shared memory of '%s' is out of range", l->version->entry);
     l->shared_bytes = (uint32_t)shared;
     for (int i = 0; i < 3 && !l->skip; i++)
         if (l->grid[i] % l->version->cluster[i])
-            return rt_error(RT_LAUNCH_FAILED, "the grid of '%s' is no multiple of its cluster",
-                            l->version->entry);
+            return rt_error(RT_LAUNCH_FAILED, "the grid of '%s' is no multiple of its cluster", l->version->entry);
     return rt_ok();
 }
 
@@ -66,8 +62,7 @@ static void mark_dependent(Launch *list, size_t count) {
     }
 }
 
-RtError plan_launches(const Binding *b, Arena *arena, const uint64_t *addresses, Launch **launches,
-                      size_t *count) {
+RtError plan_launches(const Binding *b, Arena *arena, const uint64_t *addresses, Launch **launches, size_t *count) {
     Launch *list = ARENA_ARRAY(arena, Launch, b->a->step_count + 1);
     for (size_t i = 0; i < b->a->step_count; i++) {
         list[i].step = &b->a->steps[i];
@@ -86,15 +81,11 @@ RtError plan_check_overlap(const Binding *b, const uint64_t *addresses) {
     const Artifact *a = b->a;
     for (size_t i = 0; i < a->param_count; i++) {
         bool written =
-            a->params[i].kind == ARTIFACT_WORKSPACE ||
-            (a->params[i].kind == ARTIFACT_TENSOR && (a->params[i].direction & ARTIFACT_OUT));
+            a->params[i].kind == ARTIFACT_WORKSPACE || (a->params[i].kind == ARTIFACT_TENSOR && (a->params[i].direction & ARTIFACT_OUT));
         for (size_t j = 0; j < a->param_count && written; j++) {
             if (i == j || b->bytes[i] == 0 || b->bytes[j] == 0) continue;
-            if (addresses[i] >= addresses[j] + b->bytes[j] ||
-                addresses[j] >= addresses[i] + b->bytes[i])
-                continue;
-            return rt_error(RT_BAD_INPUT, "'%s' is written and overlaps '%s'", a->params[i].name,
-                            a->params[j].name);
+            if (addresses[i] >= addresses[j] + b->bytes[j] || addresses[j] >= addresses[i] + b->bytes[i]) continue;
+            return rt_error(RT_BAD_INPUT, "'%s' is written and overlaps '%s'", a->params[i].name, a->params[j].name);
         }
     }
     return rt_ok();

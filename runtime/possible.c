@@ -84,7 +84,8 @@ NecessaryWork possible_work(const TaskPlan *plan, const Task *task, const Bindin
     NecessaryWork w = {0};
     const Artifact *a = plan->a;
     for (size_t i = 0; i < a->param_count; i++)
-        if (a->params[i].kind == ARTIFACT_TENSOR && (a->params[i].direction & ARTIFACT_OUT)) w.written += (double)binding_element_bytes(b, i);
+        if (a->params[i].kind == ARTIFACT_TENSOR && (a->params[i].direction & ARTIFACT_OUT))
+            w.written += (double)binding_element_bytes(b, i);
     if (plan->graph) find_terms(plan, task, b, &w);
     return w;
 }
@@ -115,10 +116,11 @@ Peaks possible_peaks(const Device *d, const RtOptions *o, const RtCeilings *meas
 RtError possible_check(const NecessaryWork *w, const Peaks *p, bool warm, double seconds) {
     double kept = fmax(w->written - p->cache, 0), bytes = warm ? fmax(w->written + w->read - p->cache, 0) : w->read + kept;
     if (p->bytes > 0 && seconds * POSSIBLE_MARGIN * p->bytes < bytes)
-        return rt_error(RT_IMPOSSIBLE_TIME, "%.3g bytes have to move, which in %.3g us is %.3g GB/s; the machine moves at most %.4g GB/s", bytes,
-                        seconds * 1e6, bytes / seconds / GIGA, p->bytes / GIGA);
+        return rt_error(RT_IMPOSSIBLE_TIME, "%.3g bytes have to move, which in %.3g us is %.3g GB/s; the machine moves at most %.4g GB/s",
+                        bytes, seconds * 1e6, bytes / seconds / GIGA, p->bytes / GIGA);
     if (p->products > 0 && seconds * POSSIBLE_MARGIN * p->products < w->products)
-        return rt_error(RT_IMPOSSIBLE_TIME, "%.3g products have to be added, which in %.3g us is %.3g TFLOP/s; the machine makes at most %.4g TFLOP/s",
+        return rt_error(RT_IMPOSSIBLE_TIME,
+                        "%.3g products have to be added, which in %.3g us is %.3g TFLOP/s; the machine makes at most %.4g TFLOP/s",
                         w->products, seconds * 1e6, 2e-12 * w->products / seconds, 2e-12 * p->products);
     return rt_ok();
 }

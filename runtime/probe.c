@@ -1,6 +1,6 @@
 /* What `doctor` asks. */
-#include "device.h"
 #include "cuda/nvrtc.h"
+#include "device.h"
 #include "worker.h"
 
 #include <string.h>
@@ -46,8 +46,7 @@ static void probe_cuda_tool(const char *name, RtTool *tool) {
     tool->found = tool_find(name, true, tool->path, sizeof tool->path);
     if (!tool->found) {
         tool->path[0] = '\0';
-        snprintf(tool->version, sizeof tool->version,
-                 "%s is not in PATH, CUDA_HOME or /usr/local/cuda", name);
+        snprintf(tool->version, sizeof tool->version, "%s is not in PATH, CUDA_HOME or /usr/local/cuda", name);
         return;
     }
     const char *argv[] = {tool->path, "--version", NULL};
@@ -78,8 +77,7 @@ static bool receive(void *ctx, const void *data, size_t size) {
     Answer answer;
     if (size != sizeof answer) return false;
     memcpy(&answer, data, size);
-    answer.tool.path[sizeof answer.tool.path - 1] =
-        answer.tool.version[sizeof answer.tool.version - 1] = '\0';
+    answer.tool.path[sizeof answer.tool.path - 1] = answer.tool.version[sizeof answer.tool.version - 1] = '\0';
     answer.arch[sizeof answer.arch - 1] = '\0';
     *p->tool = answer.tool;
     if (p->arch) memcpy(*p->arch, answer.arch, sizeof answer.arch);
@@ -124,8 +122,7 @@ static void probe_in_worker(void (*work)(void *, WorkerChannel *), RtTool *tool,
 
 void rt_probe_nvrtc(RtTool *tool) {
     probe_in_worker(work_nvrtc, tool, NULL);
-    if (!tool->found && !tool->version[0])
-        rt_copy(tool->version, sizeof tool->version, "no libnvrtc.so");
+    if (!tool->found && !tool->version[0]) rt_copy(tool->version, sizeof tool->version, "no libnvrtc.so");
 }
 
 void rt_probe_cuda(RtTool *tool) {

@@ -4,7 +4,9 @@
 #include <string.h>
 
 /* The name up to the next point, blank or end. */
-static size_t word(const char *s) { return strcspn(s, ". \\\n\t{;\""); }
+static size_t word(const char *s) {
+    return strcspn(s, ". \\\n\t{;\"");
+}
 
 /* Whole: "f16 into f32" is the end of "bf16 into f32". */
 static bool is_listed(const char *list, const char *name) {

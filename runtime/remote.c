@@ -37,7 +37,7 @@ typedef enum {
 typedef struct {
     uint32_t ask, byte;
     uint64_t to, from, bytes;
-    Launch launch; /* step and version by their numbers */
+    Launch launch;  /* step and version by their numbers */
     TimedWork work; /* its launches by their numbers, in the stage */
 } Request;
 typedef struct {
@@ -143,8 +143,8 @@ static unsigned char *pass_binding(unsigned char *stage, Binding *b, uint64_t *a
     const struct {
         void *data;
         size_t size;
-    } parts[] = {{b->symbols, sizeof *b->symbols}, {b->bound, sizeof *b->bound},       {b->scalars, sizeof *b->scalars},
-                 {b->extents, sizeof *b->extents}, {b->places, sizeof *b->places},     {b->elements, sizeof *b->elements},
+    } parts[] = {{b->symbols, sizeof *b->symbols}, {b->bound, sizeof *b->bound},   {b->scalars, sizeof *b->scalars},
+                 {b->extents, sizeof *b->extents}, {b->places, sizeof *b->places}, {b->elements, sizeof *b->elements},
                  {b->bytes, sizeof *b->bytes},     {addresses, sizeof *addresses}};
     for (size_t i = 0; i < COUNT_OF(parts); i++) {
         if (out)
@@ -362,7 +362,9 @@ static RtError remote_timed(Device *d, const TimedWork *w, double *seconds, doub
     return e;
 }
 
-static RtError remote_sync(Device *d) { return ask(d, &(Request){.ask = ASK_SYNC}, NULL); }
+static RtError remote_sync(Device *d) {
+    return ask(d, &(Request){.ask = ASK_SYNC}, NULL);
+}
 
 static RtError remote_load(Device *d, const Artifact *a, const RtOptions *options, Program **program) {
     Remote *r = d->impl;
@@ -382,7 +384,9 @@ static RtError remote_load(Device *d, const Artifact *a, const RtOptions *option
     return rt_ok();
 }
 
-static void remote_unload(Device *d, Program *p) { (void)d, free(p); }
+static void remote_unload(Device *d, Program *p) {
+    (void)d, free(p);
+}
 
 static RtError remote_close(Device *d) {
     Remote *r = d->impl;

@@ -127,8 +127,7 @@ void rt_bench_json(const Artifact *a, const RtBenchReport *report, Str *out) {
         str_printf(out,
                    ",\"registers\":%d,\"shared_bytes\":%d,\"local_bytes\":%d,\"max_threads\":%d,"
                    "\"blocks_per_sm\":%d,\"threads\":%d,\"occupancy\":%.4f}",
-                   k->registers, k->shared_bytes, k->local_bytes, k->max_threads, k->blocks_per_sm,
-                   k->threads, k->occupancy);
+                   k->registers, k->shared_bytes, k->local_bytes, k->max_threads, k->blocks_per_sm, k->threads, k->occupancy);
     }
     str_append(out, "],\"cases\":[");
     for (size_t i = 0; i < report->count; i++) {
@@ -165,8 +164,7 @@ static void put_coverage(Str *out, const RtVerdict *v) {
 
 static void put_verdict_line(Str *out, const RtVerdict *v) {
     str_printf(out, "%-14s %-12s %s", rt_status_name(v->status), v->name, v->sizes);
-    if (v->status == RT_OK)
-        str_printf(out, "  worst %.2g of the bound, rms %.2g, ", v->worst_ratio, v->rms_ratio);
+    if (v->status == RT_OK) str_printf(out, "  worst %.2g of the bound, rms %.2g, ", v->worst_ratio, v->rms_ratio);
     if (v->status == RT_OK) put_coverage(out, v);
     if (v->status == RT_OK)
         str_printf(out, "%s%s", v->text[0] ? "; " : "", v->text);
@@ -175,9 +173,15 @@ static void put_verdict_line(Str *out, const RtVerdict *v) {
     str_append_char(out, '\n');
 }
 
-static bool is_kind(const RtVerdict *v, const char *kind) { return strncmp(v->name, kind, strlen(kind)) == 0 && v->name[strlen(kind)] == ' '; }
-static bool is_derived(const RtVerdict *v) { return is_kind(v, "ragged") || is_kind(v, "special"); }
-static bool is_fine(const RtVerdict *v) { return v->status == RT_OK || v->status == RT_SKIPPED; }
+static bool is_kind(const RtVerdict *v, const char *kind) {
+    return strncmp(v->name, kind, strlen(kind)) == 0 && v->name[strlen(kind)] == ' ';
+}
+static bool is_derived(const RtVerdict *v) {
+    return is_kind(v, "ragged") || is_kind(v, "special");
+}
+static bool is_fine(const RtVerdict *v) {
+    return v->status == RT_OK || v->status == RT_SKIPPED;
+}
 
 static void put_line_of(Str *out, const RtVerifyReport *report, const char *kind, const char *what) {
     size_t passed = 0, skipped = 0;
@@ -206,10 +210,8 @@ void rt_verify_text(const Artifact *a, const RtVerifyReport *report, bool verbos
     }
     if (!verbose) put_line_of(out, report, "ragged", "ragged sizes");
     if (!verbose) put_line_of(out, report, "special", "sets of special values");
-    for (size_t i = 0; i < report->missing_count; i++)
-        str_printf(out, "%-14s %s\n", rt_status_name(RT_INCOMPLETE), report->missing[i]);
-    str_printf(out, "%s for %s: %zu passed, %zu failed, %zu skipped\n", a->name, a->arch,
-               report->passed, report->failed, report->skipped);
+    for (size_t i = 0; i < report->missing_count; i++) str_printf(out, "%-14s %s\n", rt_status_name(RT_INCOMPLETE), report->missing[i]);
+    str_printf(out, "%s for %s: %zu passed, %zu failed, %zu skipped\n", a->name, a->arch, report->passed, report->failed, report->skipped);
     if (rt_failed(&report->error) && !report->failed && !report->missing_count)
         str_printf(out, "%s: %s\n", rt_status_name(report->error.status), report->error.text);
 }
@@ -237,8 +239,7 @@ static void put_timing_line(Str *out, const RtTiming *t) {
     str_printf(out, ", %u samples, %s)", t->samples, t->warm ? "warm" : "cold");
     if (t->flops > 0) str_printf(out, "  %.2f TFLOP/s", t->tflop_per_s);
     str_printf(out, "  %.1f GB/s", t->gb_per_s);
-    if (t->copy_gb_per_s > 0)
-        str_printf(out, ", %.0f %% of copy (%.1f GB/s)", t->percent_of_copy, t->copy_gb_per_s);
+    if (t->copy_gb_per_s > 0) str_printf(out, ", %.0f %% of copy (%.1f GB/s)", t->percent_of_copy, t->copy_gb_per_s);
     if (t->percent_of_read > 0) str_printf(out, ", %.0f %% of read", t->percent_of_read);
     if (t->baseline_s > 0) {
         str_append(out, "; baseline ");
@@ -254,17 +255,16 @@ void rt_bench_text(const Artifact *a, const RtBenchReport *report, Str *out) {
     str_init(&products);
     rt_products(a, &products);
     const char *by = products.len ? "; products: " : "";
-    if (report->device[0]) str_printf(out, "%s on %s, %s%s%s\n", a->name, report->device, report->code, by, products.len ? products.data : "");
+    if (report->device[0])
+        str_printf(out, "%s on %s, %s%s%s\n", a->name, report->device, report->code, by, products.len ? products.data : "");
     str_release(&products);
     for (unsigned i = 0; i < report->kernel_count; i++) {
         const RtKernelInfo *k = &report->kernels[i];
         str_printf(out,
                    "  %s: %d threads, %d registers, %d bytes shared, %d bytes spilled or indexed, %d blocks "
                    "an SM (occupancy %.0f %%)\n",
-                   k->entry, k->threads, k->registers, k->shared_bytes, k->local_bytes, k->blocks_per_sm,
-                   100 * k->occupancy);
+                   k->entry, k->threads, k->registers, k->shared_bytes, k->local_bytes, k->blocks_per_sm, 100 * k->occupancy);
     }
     for (size_t i = 0; i < report->count; i++) put_timing_line(out, &report->timings[i]);
-    if (rt_failed(&report->error))
-        str_printf(out, "%s: %s\n", rt_status_name(report->error.status), report->error.text);
+    if (rt_failed(&report->error)) str_printf(out, "%s: %s\n", rt_status_name(report->error.status), report->error.text);
 }

@@ -29,14 +29,11 @@ typedef struct {
     Session session;
 } Run;
 
-static RtError find_tensor(const Artifact *a, const char *name, unsigned direction,
-                           unsigned *param) {
+static RtError find_tensor(const Artifact *a, const char *name, unsigned direction, unsigned *param) {
     int i = artifact_find_param(a, name);
-    if (i < 0 || a->params[i].kind != ARTIFACT_TENSOR)
-        return rt_error(RT_BAD_OPTION, "'%.64s' is no tensor of %s", name, a->name);
+    if (i < 0 || a->params[i].kind != ARTIFACT_TENSOR) return rt_error(RT_BAD_OPTION, "'%.64s' is no tensor of %s", name, a->name);
     if (!(a->params[i].direction & direction))
-        return rt_error(RT_BAD_OPTION, "'%s' is not %s by %s", name,
-                        direction == ARTIFACT_IN ? "read" : "written", a->name);
+        return rt_error(RT_BAD_OPTION, "'%s' is not %s by %s", name, direction == ARTIFACT_IN ? "read" : "written", a->name);
     *param = (unsigned)i;
     return rt_ok();
 }
@@ -46,18 +43,13 @@ static RtError check_names(Run *r) {
     for (size_t i = 0; i < r->input_count; i++) {
         RT_TRY(find_tensor(r->a, r->inputs[i].name, ARTIFACT_IN, &r->params[i]));
         for (size_t j = 0; j < i; j++)
-            if (r->params[j] == r->params[i])
-                return rt_error(RT_BAD_OPTION, "'%s' is given twice", r->inputs[i].name);
+            if (r->params[j] == r->params[i]) return rt_error(RT_BAD_OPTION, "'%s' is given twice", r->inputs[i].name);
     }
-    for (size_t i = 0; i < r->output_count; i++)
-        RT_TRY(find_tensor(r->a, r->outputs[i].name, ARTIFACT_OUT, &param));
+    for (size_t i = 0; i < r->output_count; i++) RT_TRY(find_tensor(r->a, r->outputs[i].name, ARTIFACT_OUT, &param));
     for (unsigned p = 0; p < r->a->param_count; p++) {
-        bool given =
-            !(r->a->params[p].kind == ARTIFACT_TENSOR && (r->a->params[p].direction & ARTIFACT_IN));
+        bool given = !(r->a->params[p].kind == ARTIFACT_TENSOR && (r->a->params[p].direction & ARTIFACT_IN));
         for (size_t i = 0; i < r->input_count; i++) given = given || r->params[i] == p;
-        if (!given)
-            return rt_error(RT_BAD_OPTION, "no file is given for the tensor '%s'",
-                            r->a->params[p].name);
+        if (!given) return rt_error(RT_BAD_OPTION, "no file is given for the tensor '%s'", r->a->params[p].name);
     }
     return rt_ok();
 }
@@ -66,19 +58,15 @@ static RtError bind(Run *r) {
     for (size_t i = 0; i < r->input_count; i++) {
         const ArtifactParam *p = &r->a->params[r->params[i]];
         RT_TRY(npy_open(&r->files[i], p->name, r->inputs[i].path, p->dtype));
-        RT_TRY(binding_set_shape(&r->binding, r->params[i], r->files[i].header.rank,
-                                 r->files[i].header.extents));
+        RT_TRY(binding_set_shape(&r->binding, r->params[i], r->files[i].header.rank, r->files[i].header.extents));
     }
     for (size_t i = 0; i < r->options->symbol_count; i++)
-        RT_TRY(binding_set_symbol(&r->binding, r->options->symbols[i].name,
-                                  r->options->symbols[i].value));
+        RT_TRY(binding_set_symbol(&r->binding, r->options->symbols[i].name, r->options->symbols[i].value));
     for (size_t i = 0; i < r->options->scalar_count; i++)
-        RT_TRY(binding_set_scalar(&r->binding, r->options->scalars[i].name,
-                                  r->options->scalars[i].value));
+        RT_TRY(binding_set_scalar(&r->binding, r->options->scalars[i].name, r->options->scalars[i].value));
     RT_TRY(binding_complete(&r->binding));
     for (size_t i = 0; i < r->input_count; i++)
-        RT_TRY(binding_check_shape(&r->binding, r->params[i], r->files[i].header.rank,
-                                   r->files[i].header.extents));
+        RT_TRY(binding_check_shape(&r->binding, r->params[i], r->files[i].header.rank, r->files[i].header.extents));
     return rt_ok();
 }
 
@@ -106,14 +94,17 @@ static RtError check_inputs(Run *r) {
         if (r->a->params[p].direction != ARTIFACT_IN) continue;
         RT_TRY(session_hash(&r->session, p, &after));
         if (after.lo != r->hashes[p].lo || after.hi != r->hashes[p].hi)
-            return rt_error(RT_INPUT_MODIFIED, "the tensor '%s', which is only read, was changed",
-                            r->a->params[p].name);
+            return rt_error(RT_INPUT_MODIFIED, "the tensor '%s', which is only read, was changed", r->a->params[p].name);
     }
     return rt_ok();
 }
 
-static int output_param(const Run *r, size_t i) { return artifact_find_param(r->a, r->outputs[i].name); }
-static bool is_read(const Run *r, int p) { return r->a->params[p].direction & ARTIFACT_IN; }
+static int output_param(const Run *r, size_t i) {
+    return artifact_find_param(r->a, r->outputs[i].name);
+}
+static bool is_read(const Run *r, int p) {
+    return r->a->params[p].direction & ARTIFACT_IN;
+}
 
 /* The file's contents, to be: the header, then what the launch left. */
 static RtError take_output(Run *r, size_t i) {
@@ -142,8 +133,8 @@ static RtError check_written(Run *r, size_t i) {
     int64_t count = rt_failed(&e) ? 0 : count_poison(r, i, second, &first);
     free(second);
     if (count)
-        return rt_error(RT_NOT_WRITTEN, "%lld elements of '%s' were never written, the first at flat index %lld",
-                        (long long)count, r->a->params[p].name, (long long)first);
+        return rt_error(RT_NOT_WRITTEN, "%lld elements of '%s' were never written, the first at flat index %lld", (long long)count,
+                        r->a->params[p].name, (long long)first);
     return e;
 }
 
@@ -230,14 +221,9 @@ static bool receive(void *ctx, const void *data, size_t size) {
     return r->told;
 }
 
-RtError rt_run(const Artifact *a, const RtOptions *options, size_t input_count,
-               const RtFile *inputs, size_t output_count, const RtFile *outputs) {
-    Run r = {.a = a,
-             .options = options,
-             .input_count = input_count,
-             .inputs = inputs,
-             .output_count = output_count,
-             .outputs = outputs};
+RtError rt_run(const Artifact *a, const RtOptions *options, size_t input_count, const RtFile *inputs, size_t output_count,
+               const RtFile *outputs) {
+    Run r = {.a = a, .options = options, .input_count = input_count, .inputs = inputs, .output_count = output_count, .outputs = outputs};
     RtError e = worker_run(&(WorkerSpec){work, receive, &r});
     if (r.told && (rt_failed(&r.result) || !rt_failed(&e))) return r.result;
     return rt_failed(&e) ? e : rt_error(RT_BUG, "the worker said nothing");

@@ -67,11 +67,9 @@ RtError runner_launch(Runner *r, Session *s, const char *what) {
 static bool take_info(Runner *r, const void *data, size_t size) {
     if (size != sizeof r->info) return false;
     memcpy(&r->info, data, size);
-    r->info.error.text[RT_TEXT - 1] = r->info.device[sizeof r->info.device - 1] =
-        r->info.how[RT_NAME - 1] = '\0';
+    r->info.error.text[RT_TEXT - 1] = r->info.device[sizeof r->info.device - 1] = r->info.how[RT_NAME - 1] = '\0';
     if (r->info.kernel_count > RT_MAX_KERNELS) return false;
-    for (unsigned i = 0; i < r->info.kernel_count; i++)
-        r->info.kernels[i].entry[RT_NAME - 1] = '\0';
+    for (unsigned i = 0; i < r->info.kernel_count; i++) r->info.kernels[i].entry[RT_NAME - 1] = '\0';
     return (unsigned)r->info.error.status < RT_STATUS_COUNT;
 }
 
@@ -88,18 +86,14 @@ static bool receive(void *ctx, const void *data, size_t size) {
         r->next++;
         return r->running = true;
     }
-    if (head.kind != FRAME_RECORD || !r->running || head.task != r->next - 1 ||
-        size != r->record_size)
-        return false;
+    if (head.kind != FRAME_RECORD || !r->running || head.task != r->next - 1 || size != r->record_size) return false;
     memcpy(runner_record(r, head.task), data, size);
     r->running = false;
     return r->accept(r, head.task, runner_record(r, head.task));
 }
 
 RtError runner_run(Runner *r) {
-    _Static_assert(sizeof(RunnerInfo) <= MAX_RECORD && sizeof(RtVerdict) <= MAX_RECORD &&
-                       sizeof(RtTiming) <= MAX_RECORD,
-                   "fits a frame");
+    _Static_assert(sizeof(RunnerInfo) <= MAX_RECORD && sizeof(RtVerdict) <= MAX_RECORD && sizeof(RtTiming) <= MAX_RECORD, "fits a frame");
     unsigned crashes = 0;
     while (r->next < r->plan.count && crashes < MAX_CRASHES) {
         size_t before = r->next;
@@ -117,7 +111,6 @@ RtError runner_run(Runner *r) {
         if (r->next < r->plan.count) crashes++;
     }
     RtError rest = rt_error(RT_SKIPPED, "left out after %d crashes", MAX_CRASHES);
-    for (; r->next < r->plan.count; r->next++)
-        r->blame(r, r->next, &rest, runner_record(r, r->next));
+    for (; r->next < r->plan.count; r->next++) r->blame(r, r->next, &rest, runner_record(r, r->next));
     return rt_ok();
 }

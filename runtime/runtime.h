@@ -54,21 +54,21 @@ typedef struct {
     const RtSymbol *symbols;
     size_t scalar_count;
     const RtScalar *scalars;
-    const char *cache_dir; /* null: $XDG_CACHE_HOME/sketchc or ~/.cache/sketchc; "": no cache */
-    bool no_ragged;        /* verify: the declared cases only */
-    bool exact; /* verify: inputs are small integers, and what the operator makes of them without
-                   rounding must be met bit for bit */
-    bool warm;             /* bench: leave the L2 cache warm between samples */
-    const char *baseline;  /* bench: a command that answers the protocol of docs/cli.md; null: none */
-    unsigned samples;      /* bench: 0: as many as fit into about a second, 10 to 100 */
-    double give_up_s;      /* bench: a case of which two launches in turn take longer is SLOW and timed
-                              once; 0: none */
-    const char *peak_arch; /* bench: the described machine's architecture, sm_90a; null: none is */
-    double peak_gb_per_s;  /* its memory's highest figure */
+    const char *cache_dir;   /* null: $XDG_CACHE_HOME/sketchc or ~/.cache/sketchc; "": no cache */
+    bool no_ragged;          /* verify: the declared cases only */
+    bool exact;              /* verify: inputs are small integers, and what the operator makes of them without
+                                rounding must be met bit for bit */
+    bool warm;               /* bench: leave the L2 cache warm between samples */
+    const char *baseline;    /* bench: a command that answers the protocol of docs/cli.md; null: none */
+    unsigned samples;        /* bench: 0: as many as fit into about a second, 10 to 100 */
+    double give_up_s;        /* bench: a case of which two launches in turn take longer is SLOW and timed
+                                once; 0: none */
+    const char *peak_arch;   /* bench: the described machine's architecture, sm_90a; null: none is */
+    double peak_gb_per_s;    /* its memory's highest figure */
     double peak_products_sm; /* 16-bit multiply-adds a second of a multiprocessor; 0: not known */
     double peak_cache_bytes;
-    unsigned device;       /* CUDA ordinal */
-    unsigned threads;      /* for the reference and inputs; 0: all */
+    unsigned device;  /* CUDA ordinal */
+    unsigned threads; /* for the reference and inputs; 0: all */
 } RtOptions;
 
 /* ---- run ---- */
@@ -76,8 +76,8 @@ typedef struct {
 /* Runs the artifact once on .npy files; symbols are bound from the inputs' shapes and the options.
  * Outputs (also inouts) are written to `outputs`' paths, each replaced atomically. An inout tensor
  * needs an input. Guard zones, poisoned outputs and input hashes are checked as in verify. */
-RtError rt_run(const Artifact *a, const RtOptions *options, size_t input_count,
-               const RtFile *inputs, size_t output_count, const RtFile *outputs);
+RtError rt_run(const Artifact *a, const RtOptions *options, size_t input_count, const RtFile *inputs, size_t output_count,
+               const RtFile *outputs);
 
 /* ---- verify ---- */
 
@@ -92,25 +92,25 @@ typedef struct {
     double worst_ratio;   /* largest |error| / bound */
     double rms_ratio;     /* rms of |error| / bound */
     double max_error;
-    uint64_t compared;                 /* elements compared with the reference */
-    uint64_t elements;                 /* elements of the outputs */
-    uint64_t unknown;                  /* elements without a bound: what came out is other than the reference, or no number */
-    uint64_t undecided;                /* elements at a discontinuity where either outcome passes */
-    bool sampled;                      /* compared on samples, not everywhere */
-    bool by_naive;                     /* an output with its naive form, compiled; where that differs by more than `within`, by the evaluator */
-    double within;                     /* in roundings of the output's dtype */
+    uint64_t compared;  /* elements compared with the reference */
+    uint64_t elements;  /* elements of the outputs */
+    uint64_t unknown;   /* elements without a bound: what came out is other than the reference, or no number */
+    uint64_t undecided; /* elements at a discontinuity where either outcome passes */
+    bool sampled;       /* compared on samples, not everywhere */
+    bool by_naive;      /* an output with its naive form, compiled; where that differs by more than `within`, by the evaluator */
+    double within;      /* in roundings of the output's dtype */
     double hidden_element, hidden_tile; /* chance that one wrong element, and a wrong tile, is at no sample */
-    int64_t tile[2];                   /* rows and columns of that tile */
-    char why_sampled[RT_NAME];         /* why the naive form was not used */
-    bool paper_rule, kernelbench_rule; /* the two published rules, reported beside ours */
-    char digest[33]; /* of the outputs' bytes, in hexadecimal: equal digests, equal bits */
+    int64_t tile[2];                    /* rows and columns of that tile */
+    char why_sampled[RT_NAME];          /* why the naive form was not used */
+    bool paper_rule, kernelbench_rule;  /* the two published rules, reported beside ours */
+    char digest[33];                    /* of the outputs' bytes, in hexadecimal: equal digests, equal bits */
     double seconds;
 } RtVerdict;
 
 typedef struct {
     RtError error; /* why nothing could be verified, or the worst case's status */
     size_t count, passed, failed, skipped;
-    RtVerdict *verdicts; /* arena */
+    RtVerdict *verdicts;  /* arena */
     size_t missing_count; /* branches on sizes of which a way was gone at no verified size, each a sentence with its place */
     const char **missing; /* arena */
 } RtVerifyReport;
@@ -187,8 +187,7 @@ typedef struct RtKernel RtKernel;
 /* Binds symbols and scalars of the options and a buffer of the exact size to each tensor, makes the
  * workspaces, chooses the launches for the addresses and loads the code. The device's primary
  * context becomes the calling thread's. `a` must outlive the kernel. */
-RtError rt_kernel_open(const Artifact *a, const RtOptions *options, const RtBuffer *buffers, size_t count,
-                       RtKernel **kernel);
+RtError rt_kernel_open(const Artifact *a, const RtOptions *options, const RtBuffer *buffers, size_t count, RtKernel **kernel);
 /* Puts all steps on a CUDA stream (null: the default stream) of the current context; on the CPU
  * returns when done. */
 RtError rt_kernel_launch(RtKernel *kernel, void *stream);

@@ -8,10 +8,10 @@
 /* ---- status.c ---- */
 
 /* Leaves the calling function with the error, if it is one. */
-#define RT_TRY(call)                                                                               \
-    do {                                                                                           \
-        RtError try_ = (call);                                                                     \
-        if (rt_failed(&try_)) return try_;                                                         \
+#define RT_TRY(call)                                                                                                                       \
+    do {                                                                                                                                   \
+        RtError try_ = (call);                                                                                                             \
+        if (rt_failed(&try_)) return try_;                                                                                                 \
     } while (0)
 void rt_copy(char *out, size_t size, const char *text); /* cut to fit, NUL-terminated */
 double rt_now(void);                                    /* seconds, monotonic */
@@ -37,13 +37,12 @@ RtError binding_set_shape(Binding *b, unsigned param, unsigned rank, const int64
 /* Derived symbols, constraints, extents and sizes; everything must have a value. */
 RtError binding_complete(Binding *b);
 /* The extents of a given array agree with the bound ones. */
-RtError binding_check_shape(const Binding *b, unsigned param, unsigned rank,
-                            const int64_t *extents);
+RtError binding_check_shape(const Binding *b, unsigned param, unsigned rank, const int64_t *extents);
 bool binding_eval(const Binding *b, const Aff *e, int64_t *value);
 uint64_t binding_element_bytes(const Binding *b, size_t param); /* of the elements alone */
-uint64_t binding_tensor_bytes(const Binding *b);  /* memory of all tensors and workspaces */
-uint64_t binding_traffic_bytes(const Binding *b); /* each tensor read or written once */
-void binding_print(const Binding *b, char *out, size_t size); /* "B=2 F=7" */
+uint64_t binding_tensor_bytes(const Binding *b);                /* memory of all tensors and workspaces */
+uint64_t binding_traffic_bytes(const Binding *b);               /* each tensor read or written once */
+void binding_print(const Binding *b, char *out, size_t size);   /* "B=2 F=7" */
 /* "[2, 7]" */
 void rt_print_shape(char *out, size_t size, unsigned rank, const int64_t *extents);
 
@@ -55,12 +54,11 @@ typedef struct {
     unsigned step_index, version_index;
     uint32_t grid[3];
     uint32_t shared_bytes;
-    bool skip; /* a zero-size grid */
+    bool skip;      /* a zero-size grid */
     bool dependent; /* launched while the kernel of a step before may still run */
 } Launch;
 /* Addresses by parameter index; null: not known yet, taken as aligned. */
-RtError plan_launches(const Binding *b, Arena *arena, const uint64_t *addresses, Launch **launches,
-                      size_t *count);
+RtError plan_launches(const Binding *b, Arena *arena, const uint64_t *addresses, Launch **launches, size_t *count);
 /* Written tensors must not overlap any other; addresses by parameter index. */
 RtError plan_check_overlap(const Binding *b, const uint64_t *addresses);
 
@@ -98,8 +96,7 @@ bool cache_get(const Cache *cache, Hash128 key, const char *suffix, Str *payload
 /* The entry's path, whose file begins with the payload. */
 void cache_path(const Cache *cache, Hash128 key, const char *suffix, char *out, size_t size);
 /* Best effort: a cache that cannot be written is no error. */
-void cache_put(const Cache *cache, Hash128 key, const char *suffix, const void *payload,
-               size_t size);
+void cache_put(const Cache *cache, Hash128 key, const char *suffix, const void *payload, size_t size);
 
 /* ---- tempdir.c: a private folder for compilers' input and output ---- */
 

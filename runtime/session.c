@@ -82,8 +82,7 @@ RtError session_download(Session *s, unsigned i, void *elements) {
     void *memory = rt_alloc(bytes);
     if (!memory) return rt_error(RT_MISSING, "out of memory for '%s'", s->a->params[i].name);
     RtError e = d->ops->download(d, memory, s->addresses[i], bytes);
-    if (!rt_failed(&e))
-        placement_collect(&s->binding->places[i], dtype_size(s->a->params[i].dtype), memory, elements);
+    if (!rt_failed(&e)) placement_collect(&s->binding->places[i], dtype_size(s->a->params[i].dtype), memory, elements);
     free(memory);
     return e;
 }
@@ -146,8 +145,9 @@ static RtError explain_fault(const Session *s, const RtError *e) {
     for (size_t i = 0; i < s->a->param_count && s->device->fences; i++) {
         uint64_t first = s->addresses[i], end = first + s->binding->bytes[i];
         if (!s->bases[i] || at < first - FENCE_BYTES || at >= end + FENCE_BYTES || (at >= first && at < end)) continue;
-        return rt_error(RT_OUT_OF_BOUNDS, "memory %llu bytes %s '%s' was read or written", (unsigned long long)(at < first ? first - at : at - end),
-                        at < first ? "before" : "past the end of", s->a->params[i].name);
+        return rt_error(RT_OUT_OF_BOUNDS, "memory %llu bytes %s '%s' was read or written",
+                        (unsigned long long)(at < first ? first - at : at - end), at < first ? "before" : "past the end of",
+                        s->a->params[i].name);
     }
     return *e;
 }
@@ -165,8 +165,7 @@ static RtError check_zone(Session *s, unsigned i, bool behind, const char *where
     int64_t at = guard_find_damage(zone, size);
     if (at < 0) return rt_ok();
     long long distance = behind ? (long long)at : (long long)size - (long long)at;
-    return rt_error(RT_OUT_OF_BOUNDS, "memory %lld bytes %s '%s' was written", distance, where,
-                    s->a->params[i].name);
+    return rt_error(RT_OUT_OF_BOUNDS, "memory %lld bytes %s '%s' was written", distance, where, s->a->params[i].name);
 }
 
 static RtError check_gaps(Session *s, unsigned i) {
@@ -215,8 +214,9 @@ static void put_counts(Str *out, const char *name, int64_t count) {
     if (sscanf(name + strlen(IR_COUNTER), "%15[a-z]_%u_%u", what, &line, &column) != 3) return;
     bool index = strcmp(what, "index") == 0;
     str_printf(out, "%s%lld %s at %u:%u", out->len ? ", " : "", (long long)count,
-               index ? count == 1 ? "index value outside of its axis" : "index values outside of their axis"
-                     : count == 1 ? "integer division by zero" : "integer divisions by zero",
+               index        ? count == 1 ? "index value outside of its axis" : "index values outside of their axis"
+               : count == 1 ? "integer division by zero"
+                            : "integer divisions by zero",
                line, column);
 }
 

@@ -13,12 +13,12 @@ typedef struct {
     Binding *binding; /* complete */
     Launch *launches;
     size_t launch_count;
-    uint64_t *bases;     /* by parameter: the allocation; 0: none */
+    uint64_t *bases;          /* by parameter: the allocation; 0: none */
     uint64_t *before, *after; /* by parameter: bytes of the guard zones on both sides */
-    bool at_end;         /* fences, where the device has them, are right behind the buffers, else right before them */
-    uint64_t *addresses; /* by parameter: the first element */
-    unsigned round;      /* of the poison, set by the user before a launch */
-    unsigned *rounds;    /* by parameter: of the poison that it was filled with */
+    bool at_end;              /* fences, where the device has them, are right behind the buffers, else right before them */
+    uint64_t *addresses;      /* by parameter: the first element */
+    unsigned round;           /* of the poison, set by the user before a launch */
+    unsigned *rounds;         /* by parameter: of the poison that it was filled with */
 } Session;
 
 /* Plans the launches and allocates; buffers have poisoned contents and intact guard zones. */

@@ -13,8 +13,7 @@ RtError temp_dir_create(TempDir *dir) {
     if (!base || base[0] != '/') base = "/tmp";
     int n = snprintf(dir->path, sizeof dir->path, "%s/sketchc-XXXXXX", base);
     if (n < 0 || (size_t)n >= sizeof dir->path || !mkdtemp(dir->path)) {
-        RtError e =
-            rt_error(RT_MISSING, "cannot make a temporary folder in %s: %s", base, strerror(errno));
+        RtError e = rt_error(RT_MISSING, "cannot make a temporary folder in %s: %s", base, strerror(errno));
         dir->path[0] = '\0';
         return e;
     }

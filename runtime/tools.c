@@ -9,8 +9,7 @@
 static bool try_path(const char *dir, size_t dir_length, const char *tail, char *out, size_t size) {
     struct stat st;
     int n = snprintf(out, size, "%.*s/%s", (int)dir_length, dir, tail);
-    return n > 0 && (size_t)n < size && out[0] == '/' && access(out, X_OK) == 0 &&
-           stat(out, &st) == 0 && S_ISREG(st.st_mode);
+    return n > 0 && (size_t)n < size && out[0] == '/' && access(out, X_OK) == 0 && stat(out, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 bool tool_find(const char *name, bool cuda, char *out, size_t size) {
@@ -37,8 +36,7 @@ Hash128 tool_identity(const char *path, Hash128 seed) {
     struct stat st = {0};
     seed = hash128(path, strlen(path), seed);
     if (stat(path, &st) != 0) return seed;
-    int64_t facts[4] = {(int64_t)st.st_size, (int64_t)st.st_mtim.tv_sec,
-                        (int64_t)st.st_mtim.tv_nsec, (int64_t)st.st_ino};
+    int64_t facts[4] = {(int64_t)st.st_size, (int64_t)st.st_mtim.tv_sec, (int64_t)st.st_mtim.tv_nsec, (int64_t)st.st_ino};
     return hash128(facts, sizeof facts, seed);
 }
 
@@ -60,16 +58,14 @@ size_t tool_cc(Arena *arena, const char *words[TOOL_MAX_WORDS]) {
 RtError tool_run(const char *const *argv, RtStatus status, Str *messages) {
     SubprocessResult r;
     SubprocessSpec spec = {.argv = argv, .timeout_s = 300};
-    if (!subprocess_run(&spec, &r))
-        return rt_error(RT_MISSING, "cannot start %s: %s", argv[0], strerror(errno));
+    if (!subprocess_run(&spec, &r)) return rt_error(RT_MISSING, "cannot start %s: %s", argv[0], strerror(errno));
     RtError e = rt_ok();
     if (r.timed_out)
         e = rt_error(status, "%s did not end within 300 s", argv[0]);
     else if (!r.exited)
         e = rt_error(status, "%s was ended by signal %d", argv[0], r.signal);
     else if (r.exit_status != 0)
-        e = rt_error(status, "%s failed with status %d: %.380s", argv[0], r.exit_status,
-                     r.err.len ? r.err.data : r.out.data);
+        e = rt_error(status, "%s failed with status %d: %.380s", argv[0], r.exit_status, r.err.len ? r.err.data : r.out.data);
     if (messages) {
         str_append(messages, r.out.data);
         str_append(messages, r.err.data);

@@ -24,8 +24,7 @@ static RtError signal_status(const ChildEnd *end) {
     case SIGABRT:
         return rt_error(RT_ABORT, "the worker aborted during %s: %.300s", what, end->said);
     case SIGKILL:
-        return rt_error(RT_MISSING, "the worker was killed from outside during %s (out of memory?)",
-                        what);
+        return rt_error(RT_MISSING, "the worker was killed from outside during %s (out of memory?)", what);
     default:
         return rt_error(RT_ABORT, "the worker was ended by signal %d during %s", end->number, what);
     }
@@ -44,16 +43,14 @@ RtError worker_status(const ChildEnd *end) {
     case CHILD_STOPPED:
         return rt_error(RT_INTERRUPTED, "stopped during %s", end->phase);
     case CHILD_NONSENSE:
-        return rt_error(RT_FAULT, "the worker's memory was damaged during %s: it sent nonsense",
-                        end->phase);
+        return rt_error(RT_FAULT, "the worker's memory was damaged during %s: it sent nonsense", end->phase);
     case CHILD_SIGNALED:
         return signal_status(end);
     case CHILD_EXITED:
         if (end->number == CHILD_NO_MEMORY) return rt_error(RT_MISSING, "out of memory during %s", end->phase);
         break;
     }
-    return rt_error(RT_ABORT, "the worker exited with status %d during %s: %.300s", end->number,
-                    end->phase, end->said);
+    return rt_error(RT_ABORT, "the worker exited with status %d during %s: %.300s", end->number, end->phase, end->said);
 }
 
 /* What a worker loads finds no secret in its environment. */

@@ -8,7 +8,7 @@
 #include "child.h"
 
 typedef ChildChannel WorkerChannel; /* the child's end */
-typedef struct { /* as in ChildSpec */
+typedef struct {                    /* as in ChildSpec */
     void (*work)(void *ctx, WorkerChannel *channel);
     bool (*receive)(void *ctx, const void *data, size_t size);
     void *ctx;

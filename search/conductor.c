@@ -73,8 +73,7 @@ typedef struct {
 
 static int by_begin(const void *a, const void *b) {
     const Edit *x = a, *y = b;
-    return x->begin != y->begin ? (x->begin < y->begin ? -1 : 1)
-                                : (x->end > y->end) - (x->end < y->end);
+    return x->begin != y->begin ? (x->begin < y->begin ? -1 : 1) : (x->end > y->end) - (x->end < y->end);
 }
 
 static bool read_edit(const Json *json, size_t from, size_t size, Edit *edit) {
@@ -190,10 +189,8 @@ static void tell_without_result(const char *said, Str *text) {
 }
 
 static void tell(const Json *item, Str *text) {
-    str_printf(text, "at %s: %s", json_get_string(item, "sizes", ""),
-               json_get_string(item, "status", ""));
-    const char *check = json_get_string(item, "check", ""),
-               *more = json_get_string(item, "text", "");
+    str_printf(text, "at %s: %s", json_get_string(item, "sizes", ""), json_get_string(item, "status", ""));
+    const char *check = json_get_string(item, "check", ""), *more = json_get_string(item, "text", "");
     if (check[0]) str_printf(text, " (%s)", check);
     if (more[0]) str_append(text, ": ");
     tell_without_result(more, text);
@@ -215,21 +212,18 @@ FailureKind conductor_read_report(const char *json, const char *operator_text, S
         if (kind == FAILURE_NONE) kind = one;
         if (told++ < TOLD) tell(item, text);
     }
-    const char *status = json_get_string(root, "status", "bug"),
-               *whole = json_get_string(root, "text", "");
+    const char *status = json_get_string(root, "status", "bug"), *whole = json_get_string(root, "text", "");
     if (kind == FAILURE_NONE) {
         kind = failure_of_status(status);
         /* Nothing wrong was found because nothing was looked at. */
         if (kind == FAILURE_NONE && !passed) kind = FAILURE_EVASION;
-        if (kind != FAILURE_NONE)
-            str_printf(text, "%s: %s\n", status, whole[0] ? whole : "no size was verified");
+        if (kind != FAILURE_NONE) str_printf(text, "%s: %s\n", status, whole[0] ? whole : "no size was verified");
     }
     json_release(root);
     return kind;
 }
 
-void conductor_repair_request(const Judgement *j, ProposerCandidate *candidate,
-                              ProposerRequest *request) {
+void conductor_repair_request(const Judgement *j, ProposerCandidate *candidate, ProposerRequest *request) {
     *candidate = (ProposerCandidate){.sketch = j->sketch.data,
                                      .outcome = j->outcome.data,
                                      .verified = j->failure == FAILURE_NONE,

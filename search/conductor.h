@@ -18,14 +18,14 @@ typedef enum {
     FAILURE_COUNT
 } FailureKind;
 
-const char *failure_name(FailureKind kind);   /* "none", "syntax", ... */
-const char *failure_advice(FailureKind kind); /* "" for none */
+const char *failure_name(FailureKind kind);        /* "none", "syntax", ... */
+const char *failure_advice(FailureKind kind);      /* "" for none */
 bool failure_is_sketchs(FailureKind kind);         /* the sketch is said to be wrong */
 FailureKind failure_of_code(const char *code);     /* "E0302": SHAPE; of what has no row: SYNTAX */
 FailureKind failure_of_status(const char *status); /* of a report; "ok": NONE */
 
-#define SAME_CODE "same code as candidate " /* and its number: a status that is no failure */
-FailureKind failure_of_result(const char *text);   /* of a status or a kind's name, as the store keeps them */
+#define SAME_CODE "same code as candidate "      /* and its number: a status that is no failure */
+FailureKind failure_of_result(const char *text); /* of a status or a kind's name, as the store keeps them */
 
 /* What to judge by. `size` is for later fields as in the public header. */
 typedef struct {
@@ -35,28 +35,28 @@ typedef struct {
     const sketchc_define *defines; /* constexprs, and sizes for all cases */
     size_t define_count;
     uint64_t seed;
-    double time_limit_s;   /* of one case; 0: the default */
-    const char *codes;     /* identities of code that was judged before, with commas: an equal one is not verified; null: none */
-    const char *case_name; /* the case that is measured; null: the largest declared one */
-    unsigned samples;      /* of the measurement; 0: chosen */
-    bool measure, roof;    /* roof: say what limits a measured one */
-    bool keep;             /* the artifact's bytes, too */
+    double time_limit_s;          /* of one case; 0: the default */
+    const char *codes;            /* identities of code that was judged before, with commas: an equal one is not verified; null: none */
+    const char *case_name;        /* the case that is measured; null: the largest declared one */
+    unsigned samples;             /* of the measurement; 0: chosen */
+    bool measure, roof;           /* roof: say what limits a measured one */
+    bool keep;                    /* the artifact's bytes, too */
     struct ChildChannel *channel; /* in a judge: told of each step; else null */
 } JudgeOptions;
 
 typedef struct {
-    FailureKind failure; /* NONE: compiled and verified in all cases and ragged sizes */
-    Str sketch;          /* as judged: fix-its applied */
-    unsigned fixes;      /* how many were applied */
-    unsigned first_line; /* of the sketch in the diagnostics */
-    Str outcome;         /* one line for people */
+    FailureKind failure;                         /* NONE: compiled and verified in all cases and ragged sizes */
+    Str sketch;                                  /* as judged: fix-its applied */
+    unsigned fixes;                              /* how many were applied */
+    unsigned first_line;                         /* of the sketch in the diagnostics */
+    Str outcome;                                 /* one line for people */
     Str diagnostics, explanation, verdict, roof; /* for the next request; "" where there is nothing */
-    double seconds, noise; /* median and noise of the measured case; 0: not measured */
-    StoreResult measured;  /* all that the store keeps of that, where it was measured */
+    double seconds, noise;                       /* median and noise of the measured case; 0: not measured */
+    StoreResult measured;                        /* all that the store keeps of that, where it was measured */
     char case_name[64], device[128], arch[32];
-    char code[33];       /* of what compiled (sketchc_artifact_identity); else "" */
-    bool same;           /* it is among the codes of the options: that one's verdict is its own */
-    Str artifact;          /* of one that was verified and is to be kept */
+    char code[33];    /* of what compiled (sketchc_artifact_identity); else "" */
+    bool same;        /* it is among the codes of the options: that one's verdict is its own */
+    Str artifact;     /* of one that was verified and is to be kept */
     Hash128 identity; /* of the sketch's text in the one style: equal for candidates that differ in layout only */
 } Judgement;
 
@@ -103,8 +103,7 @@ FailureKind conductor_read_report(const char *json, const char *operator_text, S
 /* What limits a sketch that is right: `file` is operator and sketch, `seconds` and `percent_of_copy` as measured (0: not).
  * Predicted and measured part of the floor, the roof that binds and what would lift it, by the target's cost model; where the
  * model knows no ceilings it says so. */
-void conductor_roof(const JudgeOptions *options, const char *file, const char *case_name, double seconds, double percent_of_copy,
-                    Str *out);
+void conductor_roof(const JudgeOptions *options, const char *file, const char *case_name, double seconds, double percent_of_copy, Str *out);
 
 /* Fills the fields of a request that describe a failed candidate; `candidate` and the strings are
  * the judgement's and live as long. */

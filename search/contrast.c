@@ -23,20 +23,27 @@ static const char *line_of(const char *text, const char *word, size_t *size) {
 void contrast_compare(const char *good, const char *bad, Str *out) {
     static const struct {
         const char *word, *name;
-    } counted[] = {{"for ", "loops"},         {"\"parallel\"", "parallel hints"}, {"\"pipeline\"", "pipeline hints"},
-                   {"\"unroll\"", "unroll hints"}, {"alloc([", "tiles"},          {"load(", "loads"},
-                   {"store(", "stores"},      {"gemm(", "gemms"},               {"matmul(", "plain products"},
-                   {"reduce_", "reductions"}, {"sum(", "sums"},                 {"exp(", "exponentials"}};
+    } counted[] = {{"for ", "loops"},
+                   {"\"parallel\"", "parallel hints"},
+                   {"\"pipeline\"", "pipeline hints"},
+                   {"\"unroll\"", "unroll hints"},
+                   {"alloc([", "tiles"},
+                   {"load(", "loads"},
+                   {"store(", "stores"},
+                   {"gemm(", "gemms"},
+                   {"matmul(", "plain products"},
+                   {"reduce_", "reductions"},
+                   {"sum(", "sums"},
+                   {"exp(", "exponentials"}};
     size_t n, k, begin = out->len;
     for (size_t i = 0; i < COUNT_OF(counted); i++) {
         unsigned a = count_of(good, counted[i].word), b = count_of(bad, counted[i].word);
-        if (a != b)
-            str_printf(out, "%s%s %u against %u", out->len > begin ? ", " : "", counted[i].name, a, b);
+        if (a != b) str_printf(out, "%s%s %u against %u", out->len > begin ? ", " : "", counted[i].name, a, b);
     }
     const char *a = line_of(good, "constexpr: ", &n), *b = line_of(bad, "constexpr: ", &k);
     if (n != k || memcmp(a, b, n) != 0)
-        str_printf(out, "%snumbers %.*s against %.*s", out->len > begin ? ", " : "", n ? (int)n : 4, n ? a : "none",
-                   k ? (int)k : 4, k ? b : "none");
+        str_printf(out, "%snumbers %.*s against %.*s", out->len > begin ? ", " : "", n ? (int)n : 4, n ? a : "none", k ? (int)k : 4,
+                   k ? b : "none");
     if (out->len == begin) str_append(out, "nothing that can be counted: the order and the extents");
 }
 
@@ -57,10 +64,9 @@ static void take(const Candidate *one, double best, Contrast *c) {
     else if (one->result.seconds <= best)
         str_printf(outcome, "Right, the fastest so far: %.4g ms", 1e3 * one->result.seconds);
     else
-        str_printf(outcome, "Right, %.4g ms, %.2f times the fastest", 1e3 * one->result.seconds,
-                   one->result.seconds / best);
-    c->list[c->count++] = (ProposerCandidate){
-        .sketch = one->sketch, .outcome = outcome->data, .verified = runs, .seconds = runs ? one->result.seconds : 0};
+        str_printf(outcome, "Right, %.4g ms, %.2f times the fastest", 1e3 * one->result.seconds, one->result.seconds / best);
+    c->list[c->count++] =
+        (ProposerCandidate){.sketch = one->sketch, .outcome = outcome->data, .verified = runs, .seconds = runs ? one->result.seconds : 0};
 }
 
 static const Candidate *slowest(const Search *s, unsigned island) {
@@ -89,8 +95,8 @@ static void analyse(const Contrast *c, Str *out) {
         if (!bad || one->seconds > bad->seconds) bad = one;
     }
     if (!good || good == bad) return;
-    str_printf(out, "The fastest of these takes %.2f of the slowest one's time. What it has against that one: ",
-               good->seconds / bad->seconds);
+    str_printf(out,
+               "The fastest of these takes %.2f of the slowest one's time. What it has against that one: ", good->seconds / bad->seconds);
     contrast_compare(good->sketch, bad->sketch, out);
     str_append(out, ".");
 }
@@ -109,8 +115,7 @@ void contrast_init(const Search *s, unsigned island, size_t parent, Contrast *c)
     take(failed(s, island), fastest, c);
     analyse(c, &c->analysis);
     JudgeOptions o = {.target = s->options->target, .arch = s->options->arch};
-    if (candidate_runs(p))
-        conductor_roof(&o, p->file, s->case_name, p->result.seconds, p->result.percent_of_roof, &c->roof);
+    if (candidate_runs(p)) conductor_roof(&o, p->file, s->case_name, p->result.seconds, p->result.percent_of_roof, &c->roof);
 }
 
 void contrast_release(Contrast *c) {

@@ -13,7 +13,7 @@ typedef struct {
     const char *task, *file;
     unsigned samples;
     double give_up_s;
-    bool keep; /* the artifact comes back, for the store */
+    bool keep;     /* the artifact comes back, for the store */
     uint64_t seed; /* 0: the search's */
 } Order;
 
@@ -61,8 +61,7 @@ static bool read_answer(const PoolJob *job, StoreResult *r, Json **root) {
     Json *json = job->outcome == POOL_DONE ? json_read(job->answer.data, job->answer.len, NULL, error) : NULL;
     if (status) {
         read_result(json, r);
-        snprintf(r->status, sizeof r->status, "%.31s",
-                 job->outcome == POOL_DONE ? json_get_string(json, "status", "bug") : status);
+        snprintf(r->status, sizeof r->status, "%.31s", job->outcome == POOL_DONE ? json_get_string(json, "status", "bug") : status);
     }
     if (root)
         *root = json;
@@ -105,9 +104,11 @@ StoreKey search_key(const Search *s, const char *sketch) {
 }
 
 void search_keep_artifact(Search *s, const Candidate *c) {
-    sketchc_options options = {
-        .size = sizeof options, .target = s->options->target, .arch = s->options->arch,
-        .defines = s->options->defines, .define_count = s->options->define_count};
+    sketchc_options options = {.size = sizeof options,
+                               .target = s->options->target,
+                               .arch = s->options->arch,
+                               .defines = s->options->defines,
+                               .define_count = s->options->define_count};
     StoreKey key = search_key(s, c->sketch);
     char *data = NULL;
     size_t size = 0;
@@ -311,8 +312,7 @@ bool search_choose_case(Search *s, Candidate *c) {
     /* Declared cases with other sizes are none of the operator's. */
     bool keeps = s->options->store && !s->options->define_count;
     for (const Json *item = json_first(json_get(root, "cases")); item && keeps; item = json_next(item))
-        store_put_case(s->options->store, s->operator_text, json_get_string(item, "name", ""),
-                       json_get_string(item, "sizes", ""));
+        store_put_case(s->options->store, s->operator_text, json_get_string(item, "name", ""), json_get_string(item, "sizes", ""));
     json_release(root);
     return known && s->case_name[0];
 }

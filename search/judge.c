@@ -11,14 +11,12 @@ enum { FIX_ROUNDS = 4, TEXT_LIMIT = 6000, EXPLAINED = 6, SKETCH_LIMIT = 256 << 1
 
 void judgement_init(Judgement *j) {
     *j = (Judgement){0};
-    Str *texts[] = {&j->sketch,      &j->outcome, &j->diagnostics,
-                    &j->explanation, &j->verdict, &j->roof, &j->artifact};
+    Str *texts[] = {&j->sketch, &j->outcome, &j->diagnostics, &j->explanation, &j->verdict, &j->roof, &j->artifact};
     for (size_t i = 0; i < COUNT_OF(texts); i++) str_init(texts[i]);
 }
 
 void judgement_release(Judgement *j) {
-    Str *texts[] = {&j->sketch,      &j->outcome, &j->diagnostics,
-                    &j->explanation, &j->verdict, &j->roof, &j->artifact};
+    Str *texts[] = {&j->sketch, &j->outcome, &j->diagnostics, &j->explanation, &j->verdict, &j->roof, &j->artifact};
     for (size_t i = 0; i < COUNT_OF(texts); i++) str_release(texts[i]);
 }
 
@@ -86,10 +84,8 @@ static FailureKind read_diagnostics(const char *json, Str *outcome, Str *explana
     size_t count = 0;
     FailureKind kind = FAILURE_BUG;
     Json *root = json_read(json, strlen(json), NULL, error);
-    for (const Json *d = json_first(json_get(root, "diagnostics")); d && count < EXPLAINED;
-         d = json_next(d)) {
-        const char *code = json_get_string(d, "code", ""),
-                   *severity = json_get_string(d, "severity", "");
+    for (const Json *d = json_first(json_get(root, "diagnostics")); d && count < EXPLAINED; d = json_next(d)) {
+        const char *code = json_get_string(d, "code", ""), *severity = json_get_string(d, "severity", "");
         if (strcmp(severity, "error") != 0 && strcmp(severity, "bug") != 0) continue;
         bool known = false;
         for (size_t i = 0; i < count; i++) known |= strcmp(seen[i], code) == 0;
@@ -106,8 +102,7 @@ static FailureKind read_diagnostics(const char *json, Str *outcome, Str *explana
     return kind;
 }
 
-FailureKind conductor_compile_failure(sketchc_status status, const char *json, Str *outcome,
-                                      Str *explanation) {
+FailureKind conductor_compile_failure(sketchc_status status, const char *json, Str *outcome, Str *explanation) {
     FailureKind kind = json ? read_diagnostics(json, outcome, explanation) : FAILURE_BUG;
     if (status == SKETCHC_BUG) return FAILURE_BUG;
     return status == SKETCHC_MISSING || status == SKETCHC_USAGE_ERROR ? FAILURE_MACHINE : kind;
@@ -152,8 +147,7 @@ sketchc_status conductor_compile(sketchc_unit *unit, const sketchc_options *opti
 }
 
 /* Compiles once; on failure the unit's diagnostics are left in `json`, which the caller frees. */
-static sketchc_status compile_once(const JudgeOptions *o, const Str *source, Judgement *j,
-                                   sketchc_artifact **artifact, char **json) {
+static sketchc_status compile_once(const JudgeOptions *o, const Str *source, Judgement *j, sketchc_artifact **artifact, char **json) {
     sketchc_options options = {.size = sizeof options,
                                .target = o->target,
                                .arch = o->arch,
@@ -174,8 +168,7 @@ static sketchc_status compile_once(const JudgeOptions *o, const Str *source, Jud
 }
 
 /* False: `j` says what is wrong. */
-static bool compile(const JudgeOptions *o, Str *source, size_t from, Judgement *j,
-                    sketchc_artifact **artifact) {
+static bool compile(const JudgeOptions *o, Str *source, size_t from, Judgement *j, sketchc_artifact **artifact) {
     sketchc_status status = SKETCHC_OK;
     char *json = NULL;
     begin_step(o, JUDGE_COMPILE_S, "compiling");
@@ -183,9 +176,7 @@ static bool compile(const JudgeOptions *o, Str *source, size_t from, Judgement *
         sketchc_free(json);
         json = NULL;
         status = compile_once(o, source, j, artifact, &json);
-        unsigned fixes = status == SKETCHC_SOURCE_ERROR && json && round < FIX_ROUNDS
-                             ? conductor_apply_fixes(json, from, source)
-                             : 0;
+        unsigned fixes = status == SKETCHC_SOURCE_ERROR && json && round < FIX_ROUNDS ? conductor_apply_fixes(json, from, source) : 0;
         j->fixes += fixes;
         if (!fixes) break;
     }
@@ -257,19 +248,16 @@ static bool verify(const JudgeOptions *o, const sketchc_artifact *artifact, Judg
     /* Each launch has a limit of its own, which is the user's choice. */
     begin_step(o, JUDGE_VERIFY_S + 20 * o->time_limit_s, "verifying");
     sketchc_verify(artifact, &options, "json", &report);
-    j->failure =
-        report ? conductor_read_report(report, o->operator_text, &j->verdict) : FAILURE_BUG;
+    j->failure = report ? conductor_read_report(report, o->operator_text, &j->verdict) : FAILURE_BUG;
     if (!j->failure) verify_anew(o, artifact, j);
     if (report && !j->failure) choose_case(report, j->case_name);
     sketchc_free(report);
     if (!j->failure) return true;
-    str_printf(&j->outcome, "%s: %.*s", failure_name(j->failure),
-               (int)strcspn(j->verdict.data, "\n"), j->verdict.data);
+    str_printf(&j->outcome, "%s: %.*s", failure_name(j->failure), (int)strcspn(j->verdict.data, "\n"), j->verdict.data);
     return false;
 }
 
-static void measure(const JudgeOptions *o, const sketchc_artifact *artifact, const char *file,
-                    Judgement *j) {
+static void measure(const JudgeOptions *o, const sketchc_artifact *artifact, const char *file, Judgement *j) {
     sketchc_run_options options = run_options(o);
     char *report = NULL, error[128];
     if (o->case_name) snprintf(j->case_name, sizeof j->case_name, "%s", o->case_name);
@@ -296,13 +284,10 @@ static void measure(const JudgeOptions *o, const sketchc_artifact *artifact, con
                                     .percent_of_roof = json_get_number(item, "percent_of_copy", 0),
                                     .roof_bytes = 1e9 * json_get_number(item, "copy_gb_per_s", 0)};
         str_printf(&j->outcome, ", %.4g ms at %s", 1e3 * j->seconds, j->case_name);
-        if (o->roof)
-            conductor_roof(o, file, j->case_name, j->seconds,
-                           json_get_number(item, "percent_of_copy", 0), &j->roof);
+        if (o->roof) conductor_roof(o, file, j->case_name, j->seconds, json_get_number(item, "percent_of_copy", 0), &j->roof);
     } else {
         j->failure = failure_of_status(status);
-        str_printf(&j->outcome, ", but not to be timed: %s: %.200s", status,
-                   json_get_string(item, "text", ""));
+        str_printf(&j->outcome, ", but not to be timed: %s: %.200s", status, json_get_string(item, "text", ""));
         str_append(&j->verdict, json_get_string(item, "text", ""));
     }
     json_release(root);

@@ -26,8 +26,8 @@ void judgement_write(const Judgement *j, bool artifact, Str *out) {
     Str *texts[MOST_TEXTS];
     const char *names[MOST_TEXTS];
     size_t count = texts_of(j, texts, names);
-    str_printf(out, "{\"failure\":%d,\"fixes\":%u,\"first_line\":%u,\"lo\":\"%llu\",\"hi\":\"%llu\",\"case\":", (int)j->failure, j->fixes, j->first_line,
-               (unsigned long long)j->identity.lo, (unsigned long long)j->identity.hi);
+    str_printf(out, "{\"failure\":%d,\"fixes\":%u,\"first_line\":%u,\"lo\":\"%llu\",\"hi\":\"%llu\",\"case\":", (int)j->failure, j->fixes,
+               j->first_line, (unsigned long long)j->identity.lo, (unsigned long long)j->identity.hi);
     str_append_json(out, j->case_name);
     str_append_member_number(out, "seconds", j->seconds);
     str_append_member_number(out, "noise", j->noise);
@@ -97,9 +97,8 @@ bool judgement_read(const char *answer, size_t size, Judgement *j) {
 /* ---- The search's side ---- */
 
 static void put_order(const JudgeOptions *o, const char *sketch, Str *out) {
-    str_printf(out, "{\"seed\":\"%llu\",\"samples\":%u,\"measure\":%s,\"roof\":%s,\"keep\":%s",
-               (unsigned long long)o->seed, o->samples, o->measure ? "true" : "false", o->roof ? "true" : "false",
-               o->keep ? "true" : "false");
+    str_printf(out, "{\"seed\":\"%llu\",\"samples\":%u,\"measure\":%s,\"roof\":%s,\"keep\":%s", (unsigned long long)o->seed, o->samples,
+               o->measure ? "true" : "false", o->roof ? "true" : "false", o->keep ? "true" : "false");
     str_append_member_number(out, "time_limit_s", o->time_limit_s);
     str_append_member(out, "task", "sketch");
     str_append_member(out, "file", sketch);

@@ -59,8 +59,7 @@ static double known(double value) {
     return value >= 0 ? value : 0;
 }
 
-void metrics_add_call(MetricsUse *use, double tokens_in, double tokens_out, double tokens_cached,
-                      double cost) {
+void metrics_add_call(MetricsUse *use, double tokens_in, double tokens_out, double tokens_cached, double cost) {
     use->calls++;
     use->without_tokens += !(tokens_in >= 0 && tokens_out >= 0);
     use->without_cost += !(cost >= 0);

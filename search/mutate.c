@@ -71,8 +71,7 @@ static bool tune(const Lines *l, uint64_t *state, Str *out) {
     for (size_t i = 0; i < l->count; i++) {
         if (!begins(&l->lines[i], "constexpr:")) continue;
         const char *end = l->lines[i].text + l->lines[i].size;
-        for (const char *p = l->lines[i].text;
-             (p = next_number(p, end)) && count < COUNT_OF(places);) {
+        for (const char *p = l->lines[i].text; (p = next_number(p, end)) && count < COUNT_OF(places);) {
             places[count] = p;
             at[count++] = i;
         }
@@ -153,8 +152,7 @@ static bool parallel(const Lines *l, uint64_t *state, Str *out) {
 
 static bool pipeline(const Lines *l, uint64_t *state, Str *out) {
     char hint[64];
-    snprintf(hint, sizeof hint, "@llm_hint(\"pipeline\", stages=%d)",
-             2 + (int)(mutate_random(state) % 3));
+    snprintf(hint, sizeof hint, "@llm_hint(\"pipeline\", stages=%d)", 2 + (int)(mutate_random(state) % 3));
     return toggle(l, state, "pipeline", hint, out);
 }
 
@@ -164,8 +162,7 @@ static bool pipeline(const Lines *l, uint64_t *state, Str *out) {
 static size_t inner_loop(const Lines *l, size_t loop) {
     size_t next = loop + 1;
     while (next < l->count && begins(&l->lines[next], "@")) next++;
-    bool nested =
-        next < l->count && is_for(&l->lines[next]) && l->lines[next].indent > l->lines[loop].indent;
+    bool nested = next < l->count && is_for(&l->lines[next]) && l->lines[next].indent > l->lines[loop].indent;
     if (!nested) return SIZE_MAX;
     for (size_t i = next + 1; i < l->count && l->lines[i].indent > l->lines[loop].indent; i++)
         if (l->lines[i].indent <= l->lines[next].indent) return SIZE_MAX;
@@ -176,9 +173,7 @@ static bool interchange(const Lines *l, uint64_t *state, Str *out) {
     size_t loop = pick_loop(l, state), inner = loop == SIZE_MAX ? loop : inner_loop(l, loop);
     if (inner == SIZE_MAX) return false;
     for (size_t i = 0; i < l->count; i++) {
-        const Line *own = &l->lines[i], *from = i == loop    ? &l->lines[inner]
-                                                : i == inner ? &l->lines[loop]
-                                                             : own;
+        const Line *own = &l->lines[i], *from = i == loop ? &l->lines[inner] : i == inner ? &l->lines[loop] : own;
         str_append_n(out, own->text, own->indent);
         str_append_n(out, from->text + from->indent, from->size - from->indent);
         str_append_char(out, '\n');

@@ -16,7 +16,7 @@ enum { EMBEDDING_SIZE = 256, SHAPE_SIZE = 8 };
 
 typedef struct {
     OperatorKind kind;
-    Str description; /* words, one for each feature, as often as it occurs: what an embedding is made of */
+    Str description;          /* words, one for each feature, as often as it occurs: what an embedding is made of */
     double shape[SHAPE_SIZE]; /* of the largest case: the logarithms of its sizes, largest first */
     unsigned shape_count;
 } OperatorFeatures;

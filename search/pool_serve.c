@@ -108,18 +108,13 @@ static bool serve_one(int fd, PoolWork work, const PoolRequestHead *head, char *
     PoolAnswerHead answer;
     memset(&answer, 0, sizeof answer);
     str_init(&job.answer);
-    ChildEnd end = child_run(&(ChildSpec){.work = do_job,
-                                          .receive = take_part,
-                                          .ctx = &job,
-                                          .session = true,
-                                          .memory_limit = head->memory_limit,
-                                          .stop = &fd});
+    ChildEnd end = child_run(
+        &(ChildSpec){.work = do_job, .receive = take_part, .ctx = &job, .session = true, .memory_limit = head->memory_limit, .stop = &fd});
     answer.magic = POOL_MAGIC;
     answer.outcome = outcome_of(&end);
     explain(&end, answer.why, sizeof answer.why);
     answer.size = answer.outcome == POOL_DONE ? (uint32_t)job.answer.len : 0;
-    bool sent = end.kind != CHILD_STOPPED && pool_send(fd, &answer, sizeof answer) &&
-                pool_send(fd, job.answer.data, answer.size);
+    bool sent = end.kind != CHILD_STOPPED && pool_send(fd, &answer, sizeof answer) && pool_send(fd, job.answer.data, answer.size);
     str_release(&job.answer);
     return sent;
 }

@@ -7,11 +7,9 @@ static const struct {
     const char *name;
     bool final;
 } statuses[PROPOSER_STATUS_COUNT] = {
-    [PROPOSED] = {"proposed", false},           [PROPOSED_TRUNCATED] = {"truncated", false},
-    [PROPOSED_NOTHING] = {"nothing", false},    [PROPOSED_REFUSED] = {"refused", false},
-    [PROPOSER_EXHAUSTED] = {"exhausted", true}, [PROPOSER_FAILED] = {"failed", false},
-    [PROPOSER_REJECTED] = {"rejected", true},   [PROPOSER_BUDGET] = {"budget", true},
-    [PROPOSER_CANCELLED] = {"cancelled", true},
+    [PROPOSED] = {"proposed", false},         [PROPOSED_TRUNCATED] = {"truncated", false}, [PROPOSED_NOTHING] = {"nothing", false},
+    [PROPOSED_REFUSED] = {"refused", false},  [PROPOSER_EXHAUSTED] = {"exhausted", true},  [PROPOSER_FAILED] = {"failed", false},
+    [PROPOSER_REJECTED] = {"rejected", true}, [PROPOSER_BUDGET] = {"budget", true},        [PROPOSER_CANCELLED] = {"cancelled", true},
 };
 
 const char *proposer_status_name(ProposerStatus status) {
@@ -22,11 +20,7 @@ bool proposer_status_is_final(ProposerStatus status) {
 }
 
 void proposer_reply_init(ProposerReply *reply) {
-    *reply = (ProposerReply){.status = PROPOSER_FAILED,
-                             .tokens_in = -1,
-                             .tokens_out = -1,
-                             .tokens_cached = -1,
-                             .cost = -1};
+    *reply = (ProposerReply){.status = PROPOSER_FAILED, .tokens_in = -1, .tokens_out = -1, .tokens_cached = -1, .cost = -1};
     str_init(&reply->sketch);
     str_init(&reply->raw);
     str_init(&reply->error);
@@ -61,8 +55,7 @@ static const char *header_end(const char *p, const char *end, const char *word) 
 /* Behind a string or comment that begins at p; a string ends with its line at the latest. */
 static const char *skip_text(const char *p, const char *end) {
     char quote = *p++;
-    while (p < end && *p != '\n' && (quote == '#' || *p != quote))
-        p += quote != '#' && *p == '\\' && p + 1 < end ? 2 : 1;
+    while (p < end && *p != '\n' && (quote == '#' || *p != quote)) p += quote != '#' && *p == '\\' && p + 1 < end ? 2 : 1;
     return p < end && *p == quote ? p + 1 : p;
 }
 
@@ -94,8 +87,7 @@ bool proposer_extract_sketch(const char *text, size_t size, Str *block, bool *be
     for (const char *line = text; line < end && unclosed < UNCLOSED_LIMIT;) {
         const char *p = line;
         while (p < end && (*p == ' ' || *p == '\t')) p++;
-        const char *brace = header_end(p, end, "sketch"),
-                   *after = brace ? block_end(brace, end) : NULL;
+        const char *brace = header_end(p, end, "sketch"), *after = brace ? block_end(brace, end) : NULL;
         if (after) {
             str_release(block);
             str_init(block);

@@ -12,10 +12,10 @@
 #include "support.h"
 
 typedef enum {
-    PROPOSE_DESIGN, /* a new sketch; with parents: a better one than they are */
-    PROPOSE_REPAIR, /* `failed` with its fault taken away */
+    PROPOSE_DESIGN,   /* a new sketch; with parents: a better one than they are */
+    PROPOSE_REPAIR,   /* `failed` with its fault taken away */
     PROPOSE_DESCRIBE, /* no sketch: a few words on what operator_text computes; the answer is in `raw` */
-    PROPOSE_SHORTEN /* no sketch: operator_text is documentation, which is to become shorter; the answer is in `raw` */
+    PROPOSE_SHORTEN   /* no sketch: operator_text is documentation, which is to become shorter; the answer is in `raw` */
 } ProposerTask;
 
 /* A sketch that was tried, and what came of it. */
@@ -23,7 +23,7 @@ typedef struct {
     const char *sketch;  /* the `sketch` block */
     const char *outcome; /* one line for people: "verified, 1.82 ms", "E0301: ..." */
     bool verified;
-    double seconds; /* median at the case that is optimised; 0: not measured */
+    double seconds;      /* median at the case that is optimised; 0: not measured */
     unsigned first_line; /* of the sketch in the diagnostics' text; 0: it is shown without numbers */
 } ProposerCandidate;
 
@@ -34,17 +34,17 @@ typedef struct {
 
 typedef struct {
     ProposerTask task;
-    const char *operator_name; /* as in `implements NAME` */
-    const char *operator_text; /* the whole `operator` block with its cases */
-    const char *target;        /* "nvptx", "cuda", "openmp" */
-    const char *arch;          /* "sm_90a", "x86-64-v3", ...; what is judged is made for the same */
-    const char *machine;       /* the machine in words; null: not known */
-    const char *given;         /* what -D gives in place of the cases' sizes: "N=5000"; null or "": nothing */
+    const char *operator_name;         /* as in `implements NAME` */
+    const char *operator_text;         /* the whole `operator` block with its cases */
+    const char *target;                /* "nvptx", "cuda", "openmp" */
+    const char *arch;                  /* "sm_90a", "x86-64-v3", ...; what is judged is made for the same */
+    const char *machine;               /* the machine in words; null: not known */
+    const char *given;                 /* what -D gives in place of the cases' sizes: "N=5000"; null or "": nothing */
     const ProposerCandidate *standard; /* what the compiler makes by itself, which an answer has to beat; null: not known */
 
     const ProposerCandidate *parents; /* best first, bad ones last; may be none */
     size_t parent_count;
-    const ProposerCandidate *failed; /* PROPOSE_REPAIR: what is to be mended, null when the answer held no sketch */
+    const ProposerCandidate *failed;  /* PROPOSE_REPAIR: what is to be mended, null when the answer held no sketch */
     const ProposerCandidate *history; /* PROPOSE_REPAIR: what was tried before it, oldest first */
     size_t history_count;
     /* What is known of `failed`, or of the first parent; each null when there is nothing. */
@@ -59,10 +59,10 @@ typedef struct {
     const ProposerExample *examples; /* most similar first */
     size_t example_count;
 
-    uint64_t seed;          /* of the proposer's own choices; a model is given it where it takes one */
-    unsigned attempt;       /* tells samples of one prompt apart: 0, 1, ... */
-    size_t token_budget;    /* of the prompt; 0: the proposer's */
-    double time_limit_s;    /* of the answer; 0: the proposer's */
+    uint64_t seed;            /* of the proposer's own choices; a model is given it where it takes one */
+    unsigned attempt;         /* tells samples of one prompt apart: 0, 1, ... */
+    size_t token_budget;      /* of the prompt; 0: the proposer's */
+    double time_limit_s;      /* of the answer; 0: the proposer's */
     const atomic_int *cancel; /* non-zero: give up soon; may be null */
 } ProposerRequest;
 
@@ -82,14 +82,14 @@ typedef enum {
 
 typedef struct {
     ProposerStatus status;
-    Str sketch; /* the block alone, "" unless there is one: no other block of the answer is kept */
-    Str raw;    /* the answer as it came, cut at the limit; no credentials */
-    Str error;  /* one line for people; no credentials; "" when all went well */
+    Str sketch;                                   /* the block alone, "" unless there is one: no other block of the answer is kept */
+    Str raw;                                      /* the answer as it came, cut at the limit; no credentials */
+    Str error;                                    /* one line for people; no credentials; "" when all went well */
     int64_t tokens_in, tokens_out, tokens_cached; /* as reported; -1: not known */
-    double cost;    /* in the configured currency; negative: not known */
-    double seconds; /* of the call, as recorded when replayed */
-    unsigned tries; /* requests sent, with retries; 0: replayed or made here */
-    bool replayed, other_prompt; /* other_prompt: recorded for a prompt that said something else */
+    double cost;                                  /* in the configured currency; negative: not known */
+    double seconds;                               /* of the call, as recorded when replayed */
+    unsigned tries;                               /* requests sent, with retries; 0: replayed or made here */
+    bool replayed, other_prompt;                  /* other_prompt: recorded for a prompt that said something else */
 } ProposerReply;
 
 typedef struct Proposer Proposer;
@@ -99,8 +99,7 @@ struct Proposer {
     unsigned parallel;  /* requests it works on at one time; >= 1. More may be given in one call */
     /* Answers all `count` requests; replies[i] is initialised by the caller and belongs to it. Every
      * reply gets a status; nothing else is returned. One call at a time for each proposer. */
-    void (*propose)(Proposer *self, const ProposerRequest *requests, size_t count,
-                    ProposerReply *replies);
+    void (*propose)(Proposer *self, const ProposerRequest *requests, size_t count, ProposerReply *replies);
     void (*destroy)(Proposer *self);
 };
 
@@ -109,8 +108,8 @@ void proposer_reply_release(ProposerReply *reply);
 const char *proposer_status_name(ProposerStatus status); /* "proposed", "truncated", ... */
 /* What the store is told of a reply by `proposer`; the texts stay the caller's. The rest of the call is the caller's to set. */
 StoreCall proposer_call(const char *proposer, const ProposerReply *reply);
-bool proposer_status_is_final(ProposerStatus status);    /* asking again is of no use */
-void proposer_destroy(Proposer *proposer);               /* null is allowed */
+bool proposer_status_is_final(ProposerStatus status); /* asking again is of no use */
+void proposer_destroy(Proposer *proposer);            /* null is allowed */
 
 /* Copies the last whole `sketch ... { ... }` block of an answer into `block` (initialised, replaced);
  * whatever stands around it, also blocks called `operator`, is left behind. Knows comments and strings,

@@ -82,10 +82,10 @@ static void give(Retrieved *found, Entry **entries, size_t count, size_t limit) 
     found->examples = ARENA_ARRAY(found->arena, ProposerExample, count + 1);
     for (size_t i = 0; i < count && i < limit; i++) {
         const Entry *e = entries[i];
-        found->examples[found->count++] = (ProposerExample){
-            e->definition, e->sketch,
-            arena_printf(found->arena, "%s, %.2f alike, %.4g ms at %s", operator_kind_name(e->features.kind),
-                         e->cosine, 1e3 * e->seconds, e->case_name)};
+        found->examples[found->count++] =
+            (ProposerExample){e->definition, e->sketch,
+                              arena_printf(found->arena, "%s, %.2f alike, %.4g ms at %s", operator_kind_name(e->features.kind), e->cosine,
+                                           1e3 * e->seconds, e->case_name)};
     }
 }
 
@@ -96,8 +96,7 @@ static void rank(Reader *r, const OperatorFeatures *own, Retrieved *found) {
     for (size_t i = 0; i < r->list.len; i++) {
         Entry *e = r->list.data[i];
         bool itself = strcmp(e->definition, r->options->operator_text) == 0;
-        if (!itself && operator_features(e->definition, &e->features) && e->features.kind == own->kind)
-            entries[count++] = e;
+        if (!itself && operator_features(e->definition, &e->features) && e->features.kind == own->kind) entries[count++] = e;
     }
     double *vectors = embed_all(r, own, entries, count, &size);
     for (size_t i = 0; i < count; i++) {

@@ -23,9 +23,9 @@ typedef struct Describer {
 
 typedef struct {
     const char *operator_text, *target;
-    double threshold;  /* least cosine; 0: 0.35 */
-    unsigned limit;    /* 0: 2 */
-    const Embedder *embedder; /* null: the built-in embedding */
+    double threshold;           /* least cosine; 0: 0.35 */
+    unsigned limit;             /* 0: 2 */
+    const Embedder *embedder;   /* null: the built-in embedding */
     const Describer *describer; /* null: nobody describes operators */
 } RetrieveOptions;
 

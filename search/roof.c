@@ -41,8 +41,8 @@ static void tell_figures(const Json *launch, Str *out) {
 
 static void tell_prediction(const Json *one, double seconds, Str *out) {
     double floor = json_get_number(one, "floor_s", 0);
-    str_printf(out, "Predicted %.4g ms, %.0f %% of the floor (each tensor moved once, %.4g ms)",
-               1e3 * json_get_number(one, "seconds", 0), json_get_number(one, "percent", 0), 1e3 * floor);
+    str_printf(out, "Predicted %.4g ms, %.0f %% of the floor (each tensor moved once, %.4g ms)", 1e3 * json_get_number(one, "seconds", 0),
+               json_get_number(one, "percent", 0), 1e3 * floor);
     if (seconds > 0) str_printf(out, "; measured %.0f %% of it", 100 * floor / seconds);
     str_append(out, ".\n");
     for (const Json *l = json_first(json_get(one, "launches")); l; l = json_next(l)) {
@@ -53,10 +53,8 @@ static void tell_prediction(const Json *one, double seconds, Str *out) {
     }
 }
 
-void conductor_roof(const JudgeOptions *o, const char *file, const char *case_name, double seconds,
-                    double percent_of_copy, Str *out) {
-    sketchc_options options = {
-        .size = sizeof options, .target = o->target, .arch = o->arch, .target_file = o->target_file};
+void conductor_roof(const JudgeOptions *o, const char *file, const char *case_name, double seconds, double percent_of_copy, Str *out) {
+    sketchc_options options = {.size = sizeof options, .target = o->target, .arch = o->arch, .target_file = o->target_file};
     sketchc_unit *unit = sketchc_unit_create("candidate.sketch", file, strlen(file));
     char *report = NULL, error[128];
     bool ok = unit && sketchc_predict(unit, &options, "json", &report) == SKETCHC_OK;
@@ -70,8 +68,7 @@ void conductor_roof(const JudgeOptions *o, const char *file, const char *case_na
     if (one && json_get_bool(one, "known", false))
         tell_prediction(one, seconds, out);
     else
-        str_printf(out, "The predicted time and the roof that binds are not known for %s.\n",
-                   o->arch ? o->arch : o->target);
+        str_printf(out, "The predicted time and the roof that binds are not known for %s.\n", o->arch ? o->arch : o->target);
     json_release(root);
     sketchc_free(report);
     sketchc_unit_destroy(unit);

@@ -15,15 +15,13 @@ static void design(const ProposerRequest *r, ProposerReply *reply) {
         return;
     }
     sketchc_options options = {.size = sizeof options, .target = r->target, .arch = r->arch};
-    sketchc_unit *unit =
-        sketchc_unit_create("operator.sketch", r->operator_text, strlen(r->operator_text));
+    sketchc_unit *unit = sketchc_unit_create("operator.sketch", r->operator_text, strlen(r->operator_text));
     char *text = NULL;
     size_t size = 0;
     bool made = unit && sketchc_design(unit, &options, r->attempt, &text, &size) == SKETCHC_OK &&
                 proposer_extract_sketch(text, size, &reply->sketch, NULL);
     if (made) str_append_n(&reply->raw, text, size);
-    if (!made)
-        str_printf(&reply->error, "the style %s does not fit", sketchc_design_name(r->attempt));
+    if (!made) str_printf(&reply->error, "the style %s does not fit", sketchc_design_name(r->attempt));
     reply->status = made ? PROPOSED : PROPOSED_NOTHING;
     sketchc_free(text);
     sketchc_unit_destroy(unit);
@@ -42,8 +40,7 @@ static void mutate(const ProposerRequest *r, ProposerReply *reply) {
     reply->status = made ? PROPOSED : PROPOSED_NOTHING;
 }
 
-static void propose(Proposer *self, const ProposerRequest *requests, size_t count,
-                    ProposerReply *replies) {
+static void propose(Proposer *self, const ProposerRequest *requests, size_t count, ProposerReply *replies) {
     (void)self;
     for (size_t i = 0; i < count; i++) {
         const ProposerRequest *r = &requests[i];
@@ -64,11 +61,6 @@ static void destroy(Proposer *self) {
 
 Proposer *proposer_rules_create(void) {
     Proposer *p = calloc(1, sizeof *p);
-    if (p)
-        *p = (Proposer){.name = "design",
-                        .detail = "rules",
-                        .parallel = 1,
-                        .propose = propose,
-                        .destroy = destroy};
+    if (p) *p = (Proposer){.name = "design", .detail = "rules", .parallel = 1, .propose = propose, .destroy = destroy};
     return p;
 }

@@ -15,10 +15,10 @@ typedef struct {
     Search s;
     SearchResult *result;
     double start;
-    double pace; /* seconds that one round took at most */
-    double end;      /* of all */
-    double deadline; /* of candidates: what is still being judged then is left, and the rest is for the last verification */
-    char reached[192]; /* how far the first sketch has come, where it is not verified */
+    double pace;             /* seconds that one round took at most */
+    double end;              /* of all */
+    double deadline;         /* of candidates: what is still being judged then is left, and the rest is for the last verification */
+    char reached[192];       /* how far the first sketch has come, where it is not verified */
     ProposerCandidate shown; /* the same, as whoever is asked sees it; its sketch null: there is none */
     char shown_outcome[256];
     size_t standard; /* the candidate that the compiler makes by itself; SIZE_MAX: none */
@@ -87,8 +87,7 @@ static bool prepare(const Search *s, const char *sketch, Candidate *c) {
 }
 
 /* SIZE_MAX: it does not parse, or was there before. */
-static size_t add(Loop *l, const char *sketch, const char *source, size_t parent, unsigned arm,
-                  unsigned island) {
+static size_t add(Loop *l, const char *sketch, const char *source, size_t parent, unsigned arm, unsigned island) {
     Search *s = &l->s;
     Candidate c = {.source = source, .parent = parent, .arm = arm, .island = island};
     str_init(&c.artifact);
@@ -107,8 +106,7 @@ static size_t add(Loop *l, const char *sketch, const char *source, size_t parent
     return s->count++;
 }
 
-static ProposerRequest request_of(const Loop *l, const ProposerCandidate *parent,
-                                  unsigned attempt) {
+static ProposerRequest request_of(const Loop *l, const ProposerCandidate *parent, unsigned attempt) {
     const Search *s = &l->s;
     return (ProposerRequest){.task = PROPOSE_DESIGN,
                              .operator_name = s->name,
@@ -145,22 +143,18 @@ static void note_call(Loop *l, const Proposer *from, const ProposerRequest *r, c
 
 /* What came of the answer to a question. */
 static void note_outcome(const Search *s, const Candidate *c) {
-    StoreCall result = {.definition = s->operator_text,
-                        .sketch = c->sketch,
-                        .outcome = c->result.status,
-                        .verified = c->result.complete};
+    StoreCall result = {.definition = s->operator_text, .sketch = c->sketch, .outcome = c->result.status, .verified = c->result.complete};
     if (c->call > 0) store_call_result(s->options->store, c->call, &result);
 }
 
-static size_t take_reply(Loop *l, const Proposer *from, const ProposerRequest *r, const ProposerReply *reply,
-                         const char *source, size_t parent, unsigned arm, unsigned island) {
+static size_t take_reply(Loop *l, const Proposer *from, const ProposerRequest *r, const ProposerReply *reply, const char *source,
+                         size_t parent, unsigned arm, unsigned island) {
     size_t at = reply->sketch.len ? add(l, reply->sketch.data, source, parent, arm, island) : SIZE_MAX;
     if (arm == ARM_MORE) note_call(l, from, r, reply, at);
     return at;
 }
 
-static size_t ask(Loop *l, Proposer *from, const ProposerRequest *r, const char *source,
-                  size_t parent, unsigned arm, unsigned island) {
+static size_t ask(Loop *l, Proposer *from, const ProposerRequest *r, const char *source, size_t parent, unsigned arm, unsigned island) {
     ProposerReply reply;
     proposer_reply_init(&reply);
     from->propose(from, r, 1, &reply);
@@ -190,13 +184,11 @@ static void account(Loop *l, Candidate *c) {
     if (!c->stored) c->result.baseline = s->baseline;
     StoreKey key = search_key(s, c->sketch);
     StoreTrial trial = {.source = c->source, .at = c->ended - l->start, .known = c->stored || (c->same && c->same_before)};
-    if (!c->stored)
-        store_put(s->options->store, &key, &c->result, c->source, parent ? parent->sketch : NULL);
+    if (!c->stored) store_put(s->options->store, &key, &c->result, c->source, parent ? parent->sketch : NULL);
     if (c->artifact.len) store_put_artifact(s->options->store, &key, c->artifact.data, c->artifact.len);
     str_release(&c->artifact);
     note_outcome(s, c);
-    if (first && s->run >= 0)
-        store_put_trial(s->options->store, s->run, &key, &c->result, &trial);
+    if (first && s->run >= 0) store_put_trial(s->options->store, s->run, &key, &c->result, &trial);
 }
 
 static const char *strategy_of(const Search *s) {
@@ -206,10 +198,8 @@ static const char *strategy_of(const Search *s) {
 static void begin_run(Loop *l) {
     Search *s = &l->s;
     StoreKey key = search_key(s, "");
-    if (s->options->store && s->run < 0)
-        s->run = store_run_begin(s->options->store, &key, strategy_of(s), s->options->seed);
-    for (size_t i = 0; s->run >= 0 && i < s->options->call_count; i++)
-        store_adopt_call(s->options->store, s->run, s->options->calls[i]);
+    if (s->options->store && s->run < 0) s->run = store_run_begin(s->options->store, &key, strategy_of(s), s->options->seed);
+    for (size_t i = 0; s->run >= 0 && i < s->options->call_count; i++) store_adopt_call(s->options->store, s->run, s->options->calls[i]);
 }
 
 static void report(Loop *l, bool done) {
@@ -235,11 +225,8 @@ static void judge_new(Loop *l, size_t from) {
 
 /* What a designed file holds before its sketch. */
 bool search_read_operator(const SearchOptions *o, Str *operator_text, Str *operator_name, Str *error) {
-    sketchc_options options = {.size = sizeof options,
-                               .target = o->target,
-                               .arch = o->arch,
-                               .defines = o->defines,
-                               .define_count = o->define_count};
+    sketchc_options options = {
+        .size = sizeof options, .target = o->target, .arch = o->arch, .defines = o->defines, .define_count = o->define_count};
     sketchc_unit *unit = sketchc_unit_create(o->path, o->text, o->size);
     char *text = NULL;
     size_t size = 0;
@@ -249,8 +236,7 @@ bool search_read_operator(const SearchOptions *o, Str *operator_text, Str *opera
         text = NULL;
         ok = sketchc_design(unit, &options, i, &text, &size) == SKETCHC_OK;
     }
-    const char *sketch = ok ? strstr(text, "\nsketch ") : NULL,
-               *name = ok ? strstr(text, "operator ") : NULL;
+    const char *sketch = ok ? strstr(text, "\nsketch ") : NULL, *name = ok ? strstr(text, "operator ") : NULL;
     if (sketch && name) {
         str_append_n(operator_text, text, (size_t)(sketch - text) + 1);
         name += strlen("operator ");
@@ -290,15 +276,16 @@ static size_t try_naive(Loop *l, Proposer *rules, unsigned style) {
 static void say_nothing_runs(const Loop *l, Str *error) {
     const Search *s = &l->s;
     str_printf(error, "no naive sketch of %s runs here for %s%s%s", s->name, s->options->target, s->why[0] ? ": " : "", s->why);
-    str_append(error, s->why_usage         ? "\n"
-                      : !s->why_machine      ? "; `sketchc verify` of the operator's file says more\n"
+    str_append(error, s->why_usage       ? "\n"
+                      : !s->why_machine  ? "; `sketchc verify` of the operator's file says more\n"
                       : s->options->arch ? "; --arch and -t name the machine: leave --arch out for this one\n"
                                          : "; `sketchc doctor` says what this machine has, -t openmp searches on the processor\n");
 }
 
 static void say_too_late(Loop *l) {
     str_printf(&l->result->error, "no sketch of %s was verified within %g s; a longer --search-time gives it time (%s)\n", l->s.name,
-               time_limit(l->s.options), l->reached[0] ? l->reached : "the compiler's own sketch was still being compiled, or run for the first time");
+               time_limit(l->s.options),
+               l->reached[0] ? l->reached : "the compiler's own sketch was still being compiled, or run for the first time");
 }
 
 /* The baseline: the first naive design that compiles and runs. Where the compiler's own sketch runs it has part of the time and may
@@ -336,8 +323,8 @@ bool search_standard_sketch(const SearchOptions *o, const char *operator_text, S
     sketchc_unit *unit = sketchc_unit_create("operator.sketch", operator_text, strlen(operator_text));
     char *text = NULL;
     size_t size = 0;
-    bool made = unit && sketchc_emit(unit, &options, "sketch", &text, &size) == SKETCHC_OK &&
-                proposer_extract_sketch(text, size, block, NULL);
+    bool made =
+        unit && sketchc_emit(unit, &options, "sketch", &text, &size) == SKETCHC_OK && proposer_extract_sketch(text, size, block, NULL);
     sketchc_free(text);
     sketchc_unit_destroy(unit);
     return made;
@@ -350,7 +337,8 @@ static void take_standard(Loop *l) {
     Search *s = &l->s;
     Str block;
     str_init(&block);
-    size_t at = search_standard_sketch(s->options, s->operator_text, &block) ? add(l, block.data, "default", SIZE_MAX, ARM_DESIGN, 0) : SIZE_MAX;
+    size_t at =
+        search_standard_sketch(s->options, s->operator_text, &block) ? add(l, block.data, "default", SIZE_MAX, ARM_DESIGN, 0) : SIZE_MAX;
     str_release(&block);
     double reserve = time_limit(s->options) / SHARE;
     if (at != SIZE_MAX && search_choose_case(s, &s->list[at])) {
@@ -358,8 +346,8 @@ static void take_standard(Loop *l) {
         double begin = seconds_now();
         begin_run(l);
         snprintf(l->result->case_name, sizeof l->result->case_name, "%s", s->case_name);
-        snprintf(l->reached, sizeof l->reached, "the compiler's own sketch ran, %.4g ms at %s, but its verification had not ended", 1e3 * c->result.seconds,
-                 s->case_name);
+        snprintf(l->reached, sizeof l->reached, "the compiler's own sketch ran, %.4g ms at %s, but its verification had not ended",
+                 1e3 * c->result.seconds, s->case_name);
         if (search_prove(s, c)) l->standard = at;
         double took = 1.5 * (seconds_now() - begin) + 3 * REMEASURED * c->result.seconds * 12;
         if (took > reserve) reserve = took;
@@ -379,8 +367,8 @@ static void show_standard(Loop *l) {
     const StoreResult *r = &c->result;
     int used = snprintf(l->shown_outcome, sizeof l->shown_outcome, "Verified, %.4g ms at %s", 1e3 * r->seconds, s->case_name);
     if (r->bytes > 0 && r->roof_bytes > 0 && used > 0 && (size_t)used < sizeof l->shown_outcome)
-        snprintf(l->shown_outcome + used, sizeof l->shown_outcome - (size_t)used, "; moving each tensor once at the rate of a copy takes %.4g ms",
-                 1e3 * r->bytes / r->roof_bytes);
+        snprintf(l->shown_outcome + used, sizeof l->shown_outcome - (size_t)used,
+                 "; moving each tensor once at the rate of a copy takes %.4g ms", 1e3 * r->bytes / r->roof_bytes);
     l->shown = (ProposerCandidate){.sketch = c->sketch, .outcome = l->shown_outcome, .verified = true, .seconds = r->seconds};
 }
 
@@ -423,8 +411,7 @@ static void take_designs(Loop *l, Proposer *rules) {
     }
     for (unsigned i = 0; i < sketchc_design_count(); i++) {
         ProposerRequest r = request_of(l, NULL, i);
-        if (!sketchc_design_is_naive(i))
-            ask(l, rules, &r, sketchc_design_name(i), SIZE_MAX, ARM_DESIGN, i % SEARCH_ISLANDS);
+        if (!sketchc_design_is_naive(i)) ask(l, rules, &r, sketchc_design_name(i), SIZE_MAX, ARM_DESIGN, i % SEARCH_ISLANDS);
     }
     if (l->s.options->more && !l->s.options->asked) take_first(l);
     judge_new(l, from);
@@ -456,10 +443,7 @@ static size_t ask_more(Loop *l, unsigned island, size_t parent) {
 
 static size_t ask_rules(Loop *l, Proposer *rules, unsigned arm, unsigned island, size_t parent) {
     Candidate *p = &l->s.list[parent];
-    ProposerCandidate shown = {.sketch = p->sketch,
-                               .outcome = p->result.status,
-                               .verified = true,
-                               .seconds = p->result.seconds};
+    ProposerCandidate shown = {.sketch = p->sketch, .outcome = p->result.status, .verified = true, .seconds = p->result.seconds};
     ProposerRequest r = request_of(l, &shown, (unsigned)mutate_random(&l->s.random));
     r.strategy = mutation_name((Mutation)arm);
     return ask(l, rules, &r, r.strategy, parent, arm, island);
@@ -469,8 +453,7 @@ static void one_round(Loop *l, Proposer *rules) {
     Search *s = &l->s;
     size_t from = s->count;
     unsigned limit = s->options->max_candidates ? s->options->max_candidates : 48;
-    for (unsigned i = 0; i < 4 * PER_ROUND && s->count - from < PER_ROUND && s->count < limit;
-         i++) {
+    for (unsigned i = 0; i < 4 * PER_ROUND && s->count - from < PER_ROUND && s->count < limit; i++) {
         unsigned island = i % SEARCH_ISLANDS, arm = strategy_arm(s);
         size_t parent = strategy_parent(s, island);
         if (parent == SIZE_MAX) break;
@@ -485,10 +468,9 @@ static void one_round(Loop *l, Proposer *rules) {
 static bool enough(const Loop *l, unsigned idle) {
     const SearchOptions *o = l->s.options;
     const SearchProgress *p = &l->result->last;
-    bool fast = o->target_speedup > 0 && p->best_seconds > 0 &&
-                p->naive_seconds / p->best_seconds >= o->target_speedup;
-    return cancelled(l) || fast || l->s.count >= (o->max_candidates ? o->max_candidates : 48) ||
-           idle >= (o->plateau ? o->plateau : 4) || seconds_now() + l->pace > l->deadline;
+    bool fast = o->target_speedup > 0 && p->best_seconds > 0 && p->naive_seconds / p->best_seconds >= o->target_speedup;
+    return cancelled(l) || fast || l->s.count >= (o->max_candidates ? o->max_candidates : 48) || idle >= (o->plateau ? o->plateau : 4) ||
+           seconds_now() + l->pace > l->deadline;
 }
 
 static void improve(Loop *l, Proposer *rules) {
@@ -536,8 +518,7 @@ static bool won_before(const Loop *l, const Candidate *c) {
     const Search *s = &l->s;
     StoreKey key = search_key(s, c->sketch);
     StoreRunEnd end;
-    if (!s->options->store ||
-        !store_find_run(s->options->store, &key, strategy_of(s), s->options->seed, l->result->last.tried, &end))
+    if (!s->options->store || !store_find_run(s->options->store, &key, strategy_of(s), s->options->seed, l->result->last.tried, &end))
         return false;
     l->result->naive_seconds = end.naive_seconds;
     l->result->best_seconds = end.best_seconds;
@@ -651,10 +632,8 @@ void search_run(const SearchOptions *options, SearchResult *result) {
     *result = (SearchResult){0};
     str_init(&result->file);
     str_init(&result->error);
-    Loop l = {.s = {.options = options, .random = options->seed, .run = -1},
-              .result = result,
-              .start = seconds_now(),
-              .standard = SIZE_MAX};
+    Loop l = {
+        .s = {.options = options, .random = options->seed, .run = -1}, .result = result, .start = seconds_now(), .standard = SIZE_MAX};
     l.end = l.deadline = l.s.deadline = l.start + 0.95 * time_limit(options); /* what runs is to be ended, too */
     result->last.cost = -1;
     if (options->before) {
@@ -694,8 +673,7 @@ bool search_place(const SearchOptions *options, Pool *pool, SearchPlace *place) 
     s->list = calloc(sketchc_design_count(), sizeof *s->list);
     bool ok = false;
     if (s->list && rules && take_operator(&l))
-        for (unsigned i = 0; !ok && i < sketchc_design_count() && sketchc_design_is_naive(i); i++)
-            ok = try_naive(&l, rules, i) != SIZE_MAX;
+        for (unsigned i = 0; !ok && i < sketchc_design_count() && sketchc_design_is_naive(i); i++) ok = try_naive(&l, rules, i) != SIZE_MAX;
     if (ok) {
         memcpy(place->case_name, s->case_name, sizeof place->case_name);
         memcpy(place->case_key, s->case_key, sizeof place->case_key);

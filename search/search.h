@@ -15,11 +15,11 @@ typedef struct SearchProgress {
     const char *best_name;  /* of the proposer's way: a style or mutation */
     double percent_of_roof; /* of the best; 0: not known */
     unsigned failures[FAILURE_COUNT];
-    unsigned asking;        /* questions on their way */
-    unsigned calls;         /* questions to models and programs that were answered */
+    unsigned asking; /* questions on their way */
+    unsigned calls;  /* questions to models and programs that were answered */
     int64_t tokens_in, tokens_out;
-    double cost;            /* negative: not known */
-    bool answers;           /* first answers are judged, and mended; the search comes after them */
+    double cost;  /* negative: not known */
+    bool answers; /* first answers are judged, and mended; the search comes after them */
     bool done;
 } SearchProgress;
 
@@ -34,37 +34,37 @@ typedef struct SearchOptions {
     const char *target, *arch;
     const sketchc_define *defines; /* -D: constexprs, and sizes for all cases; part of the place where results belong */
     size_t define_count;
-    const char *strategy;    /* a row of strategies.def; null: islands */
+    const char *strategy; /* a row of strategies.def; null: islands */
     uint64_t seed;
-    unsigned max_candidates; /* 0: 48 */
-    unsigned workers;        /* candidates that are judged at one time; 0: 2 */
-    const char *const *judge;/* starts a judge: a program that calls pool_serve(search_work); see pool.h */
-    unsigned plateau;        /* rounds without a better one that end it; 0: 4 */
-    double time_limit_s;     /* 0: 20; of all, the first run and the last verification, too */
-    double target_speedup;   /* over the naive sketch; 0: none */
-    Proposer *more;          /* asked beside the rules; null */
-    bool asked;              /* it was asked for first sketches before; these are `seeds` */
+    unsigned max_candidates;  /* 0: 48 */
+    unsigned workers;         /* candidates that are judged at one time; 0: 2 */
+    const char *const *judge; /* starts a judge: a program that calls pool_serve(search_work); see pool.h */
+    unsigned plateau;         /* rounds without a better one that end it; 0: 4 */
+    double time_limit_s;      /* 0: 20; of all, the first run and the last verification, too */
+    double target_speedup;    /* over the naive sketch; 0: none */
+    Proposer *more;           /* asked beside the rules; null */
+    bool asked;               /* it was asked for first sketches before; these are `seeds` */
     const SearchSeed *seeds;
     size_t seed_count;
     const SearchProgress *before; /* of that: calls, tokens and cost are added to; null */
-    const int64_t *calls;    /* of that, in the store: they become this run's */
+    const int64_t *calls;         /* of that, in the store: they become this run's */
     size_t call_count;
-    const struct Embedder *embedder; /* null: the built-in embedding */
+    const struct Embedder *embedder;   /* null: the built-in embedding */
     const struct Describer *describer; /* null: nobody describes operators */
-    Store *store;            /* null: nothing is kept */
-    const char *environment; /* key of the store: JSON, versions of compilers and drivers; null */
-    const atomic_int *cancel;/* may be null */
+    Store *store;                      /* null: nothing is kept */
+    const char *environment;           /* key of the store: JSON, versions of compilers and drivers; null */
+    const atomic_int *cancel;          /* may be null */
     void (*progress)(void *context, const SearchProgress *progress);
     void *context;
 } SearchOptions;
 
 typedef struct SearchResult {
-    bool found, complete;    /* complete: verified in all cases */
-    bool usage;              /* not found, as the command line asks for what cannot be */
-    Str file;                /* operator and winner, formatted: compiles and verifies by itself */
+    bool found, complete; /* complete: verified in all cases */
+    bool usage;           /* not found, as the command line asks for what cannot be */
+    Str file;             /* operator and winner, formatted: compiles and verifies by itself */
     Str error;
     char case_name[64], winner[64];
-    uint64_t verify_seed;    /* `sketchc verify --seed` with it repeats the complete verification; 0: it was in the store */
+    uint64_t verify_seed; /* `sketchc verify --seed` with it repeats the complete verification; 0: it was in the store */
     double naive_seconds, default_seconds, best_seconds; /* interleaved at the end, at the largest case; default: of the sketch that the
                                                             compiler makes where a file has none; 0: it does not run */
     double baseline_before, baseline; /* the store's times were measured when the compiler's own sketch took so long, and are not compared,

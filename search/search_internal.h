@@ -10,39 +10,39 @@
 enum { SEARCH_CANDIDATES = 4096, SEARCH_ISLANDS = 2, ARM_DESIGN = MUTATION_COUNT, ARM_MORE, ARM_COUNT };
 
 typedef struct {
-    char *sketch;     /* the block in the one style; malloc'ed */
-    char *file;       /* operator and block; malloc'ed */
+    char *sketch; /* the block in the one style; malloc'ed */
+    char *file;   /* operator and block; malloc'ed */
     Hash128 identity;
-    char code[33];      /* of its code (sketchc_artifact_identity); "" not known */
-    bool same;          /* code of an earlier one, number same_as of the list, which the status names: not timed */
+    char code[33]; /* of its code (sketchc_artifact_identity); "" not known */
+    bool same;     /* code of an earlier one, number same_as of the list, which the status names: not timed */
     size_t same_as;
     bool same_before;   /* so it was in a search that the store knows; another search may meet it first */
     const char *source; /* a style, a mutation, a proposer's name; static */
     size_t parent;      /* SIZE_MAX: none */
     unsigned arm, children, island;
     bool naive, judged, stored, counted;
-    double ended; /* when it had been judged, on the clock of the search */
+    double ended;         /* when it had been judged, on the clock of the search */
     uint64_t verify_seed; /* of the data and sizes of its complete verification; 0: none here */
-    int64_t call; /* the question it answers, in the store; 0: none */
-    Str artifact; /* until it is in the store; "" none */
-    StoreResult result; /* status "ok": compiled, small cases right, timed */
+    int64_t call;         /* the question it answers, in the store; 0: none */
+    Str artifact;         /* until it is in the store; "" none */
+    StoreResult result;   /* status "ok": compiled, small cases right, timed */
 } Candidate;
 
 typedef struct {
     const SearchOptions *options;
     char *operator_text;
-    char name[64]; /* the operator's */
+    char name[64];                     /* the operator's */
     char case_name[64], case_key[192]; /* case_key: with what -D gives, as the store knows it */
-    char device[128], arch[32]; /* as reports call them */
-    char *machine; /* in words; null: not known */
-    Str given;     /* what -D gives */
-    char why[256];    /* why the last naive sketch did not run; "" not known */
-    bool why_machine; /* the machine lacks something */
-    bool why_usage;   /* other options would do */
-    double baseline;  /* seconds of the compiler's own sketch, measured in this search; 0: not yet, or it does not run */
-    double baseline_before; /* when the store's times were measured, where that was under another load; else 0 */
-    double deadline;  /* seconds_now: what runs then is ended; 0: none */
-    int64_t run;      /* of the store; negative: none */
+    char device[128], arch[32];        /* as reports call them */
+    char *machine;                     /* in words; null: not known */
+    Str given;                         /* what -D gives */
+    char why[256];                     /* why the last naive sketch did not run; "" not known */
+    bool why_machine;                  /* the machine lacks something */
+    bool why_usage;                    /* other options would do */
+    double baseline;                   /* seconds of the compiler's own sketch, measured in this search; 0: not yet, or it does not run */
+    double baseline_before;            /* when the store's times were measured, where that was under another load; else 0 */
+    double deadline;                   /* seconds_now: what runs then is ended; 0: none */
+    int64_t run;                       /* of the store; negative: none */
     Candidate *list;
     size_t count;
     uint64_t random;

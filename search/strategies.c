@@ -20,9 +20,7 @@ static bool belongs(const Candidate *c, unsigned island) {
 size_t search_best(const Search *s, unsigned island) {
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < s->count; i++)
-        if (belongs(&s->list[i], island) &&
-            (best == SIZE_MAX || s->list[i].result.seconds < s->list[best].result.seconds))
-            best = i;
+        if (belongs(&s->list[i], island) && (best == SIZE_MAX || s->list[i].result.seconds < s->list[best].result.seconds)) best = i;
     return best;
 }
 

@@ -28,7 +28,7 @@ typedef struct {
     char status[32], case_name[64];
     double seconds;
     bool complete;
-    char code[33]; /* the code's identity; "" it was not compiled */
+    char code[33];   /* the code's identity; "" it was not compiled */
     Str text, facts; /* facts: further members of the answer */
     Str artifact;    /* its bytes */
 } Outcome;
@@ -46,8 +46,7 @@ static sketchc_artifact *compile(const Order *o, Outcome *out) {
     if (done) {
         Str explanation;
         str_init(&explanation);
-        snprintf(out->status, sizeof out->status, "%s",
-                 failure_name(conductor_compile_failure(done, json, &out->text, &explanation)));
+        snprintf(out->status, sizeof out->status, "%s", failure_name(conductor_compile_failure(done, json, &out->text, &explanation)));
         str_release(&explanation);
     }
     if (artifact) sketchc_artifact_identity(artifact, out->code);
@@ -75,9 +74,11 @@ static Json *read_report(char *report) {
 }
 
 static sketchc_run_options run_options(const Order *o) {
-    return (sketchc_run_options){
-        .size = sizeof(sketchc_run_options), .seed = o->seed, .time_limit_s = quick_limit_s,
-        .defines = o->defines, .define_count = o->define_count};
+    return (sketchc_run_options){.size = sizeof(sketchc_run_options),
+                                 .seed = o->seed,
+                                 .time_limit_s = quick_limit_s,
+                                 .defines = o->defines,
+                                 .define_count = o->define_count};
 }
 
 static void verify_small(const Order *o, const sketchc_artifact *artifact, Outcome *out) {
@@ -121,8 +122,7 @@ static void time_case(const Order *o, const sketchc_artifact *artifact, Outcome 
     Json *root = bench(o, artifact, &run);
     read_status(root, out->status);
     const Json *item = json_first(json_get(root, "cases"));
-    if (strcmp(out->status, "ok") == 0 || strcmp(out->status, "slow") == 0)
-        out->seconds = json_get_number(item, "median_s", 0);
+    if (strcmp(out->status, "ok") == 0 || strcmp(out->status, "slow") == 0) out->seconds = json_get_number(item, "median_s", 0);
     /* Its one sample may have been quick: given up it was for longer ones, and is so when this is met again. */
     if (strcmp(out->status, "slow") == 0 && out->seconds < o->give_up_s) out->seconds = o->give_up_s;
     put_facts(item, &out->facts);
@@ -251,9 +251,8 @@ static void do_sketch(const Order *o, Outcome *out) {
 static const struct {
     const char *name;
     void (*run)(const Order *o, Outcome *out);
-} tasks[] = {{"format", do_format}, {"code", do_code}, {"check", do_check}, {"verify", do_verify}, {"time", do_time}, {"choose", do_choose},
-             {"shapes", do_shapes},
-             {"sketch", do_sketch}};
+} tasks[] = {{"format", do_format}, {"code", do_code},     {"check", do_check},   {"verify", do_verify},
+             {"time", do_time},     {"choose", do_choose}, {"shapes", do_shapes}, {"sketch", do_sketch}};
 
 /* ---- JSON ---- */
 

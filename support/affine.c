@@ -67,8 +67,7 @@ static uint64_t node_hash(const Aff *e) {
 }
 
 static bool node_equal(const Aff *a, const Aff *b) {
-    if (a->kind != b->kind || a->value != b->value || a->var != b->var || a->count != b->count)
-        return false;
+    if (a->kind != b->kind || a->value != b->value || a->var != b->var || a->count != b->count) return false;
     if (a->kind == AFF_SYM && strcmp(a->name, b->name) != 0) return false;
     for (size_t i = 0; i < a->count; i++)
         if (a->args[i] != b->args[i] || (a->coefs && a->coefs[i] != b->coefs[i])) return false;
@@ -297,9 +296,7 @@ void aff_poly_add(AffPoly *p, const Aff *e, int64_t scale) {
     if (e->kind == AFF_OVERFLOW) p->overflow = true;
     AffView v = aff_view(&e);
     int64_t k;
-    if (__builtin_mul_overflow(v.constant, scale, &k) ||
-        __builtin_add_overflow(p->constant, k, &p->constant))
-        p->overflow = true;
+    if (__builtin_mul_overflow(v.constant, scale, &k) || __builtin_add_overflow(p->constant, k, &p->constant)) p->overflow = true;
     for (size_t i = 0; i < v.count && !p->overflow; i++) {
         if (__builtin_mul_overflow(v.coefs[i], scale, &k))
             p->overflow = true;
@@ -312,11 +309,7 @@ static const Aff *sum_intern(AffCtx *c, AffPoly *p) {
     if (p->overflow) return overflow(c);
     if (p->count == 0) return aff_const(c, p->constant);
     if (p->count == 1 && p->constant == 0 && p->coefs[0] == 1) return p->terms[0];
-    return intern(c, &(Aff){.kind = AFF_SUM,
-                            .value = p->constant,
-                            .count = p->count,
-                            .args = p->terms,
-                            .coefs = p->coefs});
+    return intern(c, &(Aff){.kind = AFF_SUM, .value = p->constant, .count = p->count, .args = p->terms, .coefs = p->coefs});
 }
 
 /* The factors of a term: a product's, or the term itself. */
@@ -339,10 +332,8 @@ static bool merge_mod(AffCtx *c, AffPoly *p, size_t at, size_t f) {
     AffView factors = factors_of(&term);
     const Aff *mod = factors.terms[f];
     int64_t d, k = p->coefs[at], kd;
-    if (!aff_is_const(mod->args[1], &d) || __builtin_mul_overflow(k, d, &kd) || kd == INT64_MIN)
-        return false;
-    const Aff *r = product_without(c, &factors, f),
-              *q = aff_floordiv(c, mod->args[0], mod->args[1]);
+    if (!aff_is_const(mod->args[1], &d) || __builtin_mul_overflow(k, d, &kd) || kd == INT64_MIN) return false;
+    const Aff *r = product_without(c, &factors, f), *q = aff_floordiv(c, mod->args[0], mod->args[1]);
     const Aff *partner = aff_mul(c, r, q), *whole = mod->args[0];
     if (partner->kind == AFF_SUM || poly_coef(p, partner) != kd) {
         for (partner = NULL, at = 0; at < p->count && !partner; at++) {
@@ -350,8 +341,8 @@ static bool merge_mod(AffCtx *c, AffPoly *p, size_t at, size_t f) {
             for (size_t i = 0; i < other.count && p->coefs[at] == kd; i++) {
                 const Aff *m = other.terms[i];
                 int64_t d2, product;
-                if (m->kind != AFF_MOD || m->args[0] != q || !aff_is_const(m->args[1], &d2) ||
-                    __builtin_mul_overflow(d, d2, &product) || product_without(c, &other, i) != r)
+                if (m->kind != AFF_MOD || m->args[0] != q || !aff_is_const(m->args[1], &d2) || __builtin_mul_overflow(d, d2, &product) ||
+                    product_without(c, &other, i) != r)
                     continue;
                 partner = p->terms[at];
                 whole = aff_mod(c, whole, aff_const(c, product));
@@ -371,9 +362,7 @@ static bool merge_any_mod(AffCtx *c, AffPoly *p) {
     for (size_t i = 0; i < p->count; i++) {
         AffView factors = factors_of(&p->terms[i]);
         for (size_t f = 0; f < factors.count; f++)
-            if (factors.terms[f]->kind == AFF_MOD && p->coefs[i] != INT64_MIN &&
-                merge_mod(c, p, i, f))
-                return true;
+            if (factors.terms[f]->kind == AFF_MOD && p->coefs[i] != INT64_MIN && merge_mod(c, p, i, f)) return true;
     }
     return false;
 }
@@ -509,8 +498,7 @@ static const Aff *term_divide(AffCtx *c, const Aff *term, const Aff *monomial) {
     return j == m.count ? result : NULL;
 }
 
-void aff_split_monomial(AffCtx *c, const Aff *e, const Aff *monomial, const Aff **quotient,
-                        const Aff **rest) {
+void aff_split_monomial(AffCtx *c, const Aff *e, const Aff *monomial, const Aff **quotient, const Aff **rest) {
     AffView v = aff_view(&e);
     AffPoly q, r;
     aff_poly_init(&q, 0);
@@ -526,8 +514,7 @@ void aff_split_monomial(AffCtx *c, const Aff *e, const Aff *monomial, const Aff 
     *rest = aff_poly_finish(c, &r);
 }
 
-bool aff_split_linear(AffCtx *c, const Aff *e, const Aff *atom, const Aff **with,
-                      const Aff **without) {
+bool aff_split_linear(AffCtx *c, const Aff *e, const Aff *atom, const Aff **with, const Aff **without) {
     const Aff *squared, *ignored;
     aff_split_monomial(c, e, atom, with, without);
     aff_split_monomial(c, *with, atom, &squared, &ignored);
@@ -569,8 +556,7 @@ static const Aff *floordiv_rest(AffCtx *c, const Aff *r, int64_t d) {
     if (aff_in_range(c, NULL, r, 0, d - 1)) return aff_const(c, 0);
     AffView v = aff_view(&r);
     int64_t inner, product, shift;
-    if (v.count == 1 && v.coefs[0] == 1 && const_divisor(v.terms[0], AFF_FLOORDIV, &inner) &&
-        !__builtin_mul_overflow(inner, d, &product) &&
+    if (v.count == 1 && v.coefs[0] == 1 && const_divisor(v.terms[0], AFF_FLOORDIV, &inner) && !__builtin_mul_overflow(inner, d, &product) &&
         !__builtin_mul_overflow(inner, v.constant, &shift)) {
         const Aff *x = aff_add(c, v.terms[0]->args[0], aff_const(c, shift));
         if (x->kind != AFF_OVERFLOW) return aff_floordiv(c, x, aff_const(c, product));
@@ -606,8 +592,7 @@ static const Aff *unwrap_mods(AffCtx *c, const Aff *e, int64_t d, bool *changed)
     *changed = false;
     for (size_t i = 0; i < v.count; i++) {
         int64_t m, km;
-        if (const_divisor(v.terms[i], AFF_MOD, &m) && !__builtin_mul_overflow(v.coefs[i], m, &km) &&
-            km % d == 0) {
+        if (const_divisor(v.terms[i], AFF_MOD, &m) && !__builtin_mul_overflow(v.coefs[i], m, &km) && km % d == 0) {
             aff_poly_add(&p, v.terms[i]->args[0], v.coefs[i]);
             *changed = true;
         } else {
@@ -697,8 +682,7 @@ static const Aff *compute_mod(AffCtx *c, const Aff *a, const Aff *b) {
         return aff_scale(c, mod_const(c, a, -d), -1);
     }
     AffView v = aff_view(&b);
-    if (v.count == 1 && v.constant == 0 &&
-        v.coefs[0] != INT64_MIN) { /* multiples of b vanish, for b == 0 too */
+    if (v.count == 1 && v.constant == 0 && v.coefs[0] != INT64_MIN) { /* multiples of b vanish, for b == 0 too */
         const Aff *q, *r;
         aff_split_monomial(c, a, v.terms[0], &q, &r);
         if (aff_content(q, true) % aff_gcd(v.coefs[0], 0) == 0) a = r;
@@ -719,8 +703,7 @@ typedef const Aff *(*Find)(void *ctx, const Aff *leaf);
 static const Aff *substitute_sum(AffCtx *c, const Aff *e, Find find, void *ctx) {
     AffPoly p;
     aff_poly_init(&p, e->value);
-    for (size_t i = 0; i < e->count; i++)
-        aff_poly_add(&p, aff_substitute(c, e->args[i], find, ctx), e->coefs[i]);
+    for (size_t i = 0; i < e->count; i++) aff_poly_add(&p, aff_substitute(c, e->args[i], find, ctx), e->coefs[i]);
     return aff_poly_finish(c, &p);
 }
 

@@ -5,8 +5,8 @@
  * atoms); atoms are symbols, variables, and floordiv/mod/min whose arguments are canonical. A min is
  * translation-canonical, x + min(0, y - x), so min((i+1)*T, N) - i*T is min(T, N - i*T); the
  * printer folds it back. Arithmetic is exact in int64_t; what overflows (or exceeds 256 terms, or
- * AFF_SIZE_LIMIT nodes, as walks take each of them) becomes a fresh AFF_OVERFLOW at build time, never a wrong value. Shared by tile extents, index
- * arithmetic, presence, launch formulas and guards.
+ * AFF_SIZE_LIMIT nodes, as walks take each of them) becomes a fresh AFF_OVERFLOW at build time, never a wrong value. Shared by tile
+ * extents, index arithmetic, presence, launch formulas and guards.
  *
  * Semantics: floordiv and mod round toward minus infinity, and a zero divisor gives 0, as in the
  * language. Text form (aff_print / aff_parse): `+ - * // % min(a, b) max(a, b) ceildiv(a, b)`,
@@ -32,14 +32,14 @@ typedef enum {
 typedef struct Aff Aff;
 struct Aff {
     AffKind kind;
-    uint32_t id;              /* creation order in its context */
-    uint32_t size;            /* nodes when written out: what is shared counts each time */
-    int64_t value;            /* AFF_CONST: the value; AFF_SUM: the constant term */
-    const char *name;         /* AFF_SYM: the symbol; AFF_VAR: a printing hint */
-    const void *var;          /* AFF_VAR: identity (an IrValue, a loop, ...) */
+    uint32_t id;      /* creation order in its context */
+    uint32_t size;    /* nodes when written out: what is shared counts each time */
+    int64_t value;    /* AFF_CONST: the value; AFF_SUM: the constant term */
+    const char *name; /* AFF_SYM: the symbol; AFF_VAR: a printing hint */
+    const void *var;  /* AFF_VAR: identity (an IrValue, a loop, ...) */
     size_t count;
-    const Aff **args;         /* SUM: non-constant terms; PRODUCT: factors; FLOORDIV..MAX: two */
-    const int64_t *coefs;     /* AFF_SUM: coefficient of each term */
+    const Aff **args;     /* SUM: non-constant terms; PRODUCT: factors; FLOORDIV..MAX: two */
+    const int64_t *coefs; /* AFF_SUM: coefficient of each term */
 };
 
 enum {
@@ -76,8 +76,8 @@ AffFacts *aff_facts_fork(const AffFacts *facts); /* inner scope: adds on top, th
 /* lo <= leaf <= hi; a null side states nothing. A stated lo replaces a symbol's default of 0. Any
  * expression is taken in place of a leaf. */
 void aff_facts_range(AffFacts *f, const Aff *leaf, const Aff *lo, const Aff *hi);
-void aff_facts_multiple(AffFacts *f, const Aff *leaf, int64_t divisor);          /* leaf % divisor == 0 */
-void aff_facts_nonneg(AffFacts *f, const Aff *e);                                 /* e >= 0 holds */
+void aff_facts_multiple(AffFacts *f, const Aff *leaf, int64_t divisor); /* leaf % divisor == 0 */
+void aff_facts_nonneg(AffFacts *f, const Aff *e);                       /* e >= 0 holds */
 
 /* e rewritten under the facts: (8*a + b)//8 is a when 0 <= b < 8; drops what cannot be the min. */
 const Aff *aff_simplify(const AffFacts *f, const Aff *e);
@@ -98,7 +98,8 @@ bool aff_prove_eq(const AffFacts *f, const Aff *a, const Aff *b);
 /* Evaluates with `lookup` giving each leaf's value; false on an unknown leaf or overflow. */
 bool aff_eval(const Aff *e, bool (*lookup)(void *ctx, const Aff *leaf, int64_t *value), void *ctx, int64_t *value);
 
-/* What `e > 0` says, as people would: `N <= 4096` and `N % 4 == 0` for min(0, N - N%4 - 4096) - N + 4097. 0: in more than `limit` conditions. */
+/* What `e > 0` says, as people would: `N <= 4096` and `N % 4 == 0` for min(0, N - N%4 - 4096) - N + 4097. 0: in more than `limit`
+ * conditions. */
 typedef struct {
     const Aff *left;
     const char *relation; /* "<=", ">" or "==" */
@@ -109,7 +110,6 @@ size_t aff_conditions(AffCtx *c, const Aff *e, AffCondition *found, size_t limit
 void aff_print(const Aff *e, Str *out);
 /* Parses the text form; names become AFF_SYM unless `leaf` (may be null) maps them. On a mistake
  * returns null and sets *error_at to the offending byte. */
-const Aff *aff_parse(AffCtx *c, const char *text, const Aff *(*leaf)(void *ctx, const char *name), void *ctx,
-                     size_t *error_at);
+const Aff *aff_parse(AffCtx *c, const char *text, const Aff *(*leaf)(void *ctx, const char *name), void *ctx, size_t *error_at);
 
 #endif

@@ -37,7 +37,7 @@ struct AffFacts {
     const AffFacts *outer;
     Fact *first[LEAF_LISTS + 1]; /* newest first */
     unsigned count;
-    int effort; /* visits of a proof; 0: the default */
+    int effort;          /* visits of a proof; 0: the default */
     bool bounds_symbols; /* states a lower bound of one, which has no default then */
     Answers *answers;
 };
@@ -98,8 +98,7 @@ void aff_facts_range(AffFacts *f, const Aff *leaf, const Aff *lo, const Aff *hi)
 }
 
 void aff_facts_multiple(AffFacts *f, const Aff *leaf, int64_t divisor) {
-    if (divisor != 0 && divisor != INT64_MIN)
-        add_fact(f, (Fact){.leaf = leaf, .divisor = divisor < 0 ? -divisor : divisor});
+    if (divisor != 0 && divisor != INT64_MIN) add_fact(f, (Fact){.leaf = leaf, .divisor = divisor < 0 ? -divisor : divisor});
 }
 
 void aff_facts_nonneg(AffFacts *f, const Aff *e) {
@@ -140,7 +139,7 @@ typedef AffRange Range;
 typedef struct {
     AffCtx *ctx;
     const AffFacts *facts;
-    int budget;     /* expressions left to visit */
+    int budget;        /* expressions left to visit */
     uint64_t number;   /* of this query */
     uint64_t defaults; /* of symbols; queries with the same number have the same ones */
 } Query;
@@ -199,8 +198,8 @@ static Range range_mul(Range a, Range b) {
     if (nonneg(a)) return range_mul(b, a);
     if (!a.has_lo || !a.has_hi || !b.has_lo || !b.has_hi) return r;
     int64_t p, s, t, u;
-    if (__builtin_mul_overflow(a.lo, b.hi, &p) || __builtin_mul_overflow(a.hi, b.lo, &s) ||
-        __builtin_mul_overflow(a.lo, b.lo, &t) || __builtin_mul_overflow(a.hi, b.hi, &u))
+    if (__builtin_mul_overflow(a.lo, b.hi, &p) || __builtin_mul_overflow(a.hi, b.lo, &s) || __builtin_mul_overflow(a.lo, b.lo, &t) ||
+        __builtin_mul_overflow(a.hi, b.hi, &u))
         return r;
     return (Range){true, true, p < s ? p : s, t > u ? t : u};
 }
@@ -266,8 +265,7 @@ static Range deep_range(Query *q, const Aff *e, int depth) {
     int64_t v;
     if (depth <= 0 || e->kind == AFF_CONST) return r;
     if (lower(q, e, depth - 1, INT64_MAX, true, &v)) raise_lo(&r, v);
-    if (lower(q, aff_scale(q->ctx, e, -1), depth - 1, INT64_MAX, true, &v) && v != INT64_MIN)
-        sink_hi(&r, -v);
+    if (lower(q, aff_scale(q->ctx, e, -1), depth - 1, INT64_MAX, true, &v) && v != INT64_MIN) sink_hi(&r, -v);
     return r;
 }
 
@@ -318,8 +316,7 @@ static Range range_of(Query *q, const Aff *e, int depth) {
     if (v.count == 0) return r;
     AffShallow *slot = depth > 0 ? NULL : aff_shallow_slot(q->ctx, e);
     if (slot && slot->e == e && slot->defaults == q->defaults) return slot->range;
-    for (size_t i = 0; i < v.count; i++)
-        r = range_add(r, range_mul(point(v.coefs[i]), term_range(q, v.terms[i], depth)));
+    for (size_t i = 0; i < v.count; i++) r = range_add(r, range_mul(point(v.coefs[i]), term_range(q, v.terms[i], depth)));
     if (slot) *slot = (AffShallow){e, q->defaults, r};
     return r;
 }
@@ -349,8 +346,7 @@ static void try_smaller(Search *s, const Aff *smaller, int64_t scale) {
     int64_t v, stop;
     if (smaller == s->e || done(s)) return;
     if (__builtin_mul_overflow(s->stop, scale, &stop)) stop = INT64_MAX;
-    if (lower(s->q, smaller, s->depth - 1, stop, s->greedy, &v) && v != INT64_MIN)
-        note_bound(s, -aff_floor_quotient(-v, scale));
+    if (lower(s->q, smaller, s->depth - 1, stop, s->greedy, &v) && v != INT64_MIN) note_bound(s, -aff_floor_quotient(-v, scale));
 }
 
 /* with * atom + without, its parts and the sign of `with`. */
@@ -429,9 +425,7 @@ static void try_floordiv(Search *s, const Linear *l) {
         else if (s->stop != INT64_MIN)
             try_scaled_floordiv(s, l, bound, d);
     }
-    if (done(s) || !proves_at_least(s->q, x, s->depth - 1, 0) ||
-        !proves_at_least(s->q, d, s->depth - 1, 0))
-        return;
+    if (done(s) || !proves_at_least(s->q, x, s->depth - 1, 0) || !proves_at_least(s->q, d, s->depth - 1, 0)) return;
     try_smaller(s, l->negative ? replaced(s, l, x) : l->without, 1);
 }
 
@@ -443,8 +437,7 @@ static void try_mod(Search *s, const Linear *l) {
         try_smaller(s, l->without, 1);
         return;
     }
-    if (proves_at_least(s->q, d, s->depth - 1, 1))
-        try_smaller(s, replaced(s, l, aff_sub(c, d, aff_const(c, 1))), 1);
+    if (proves_at_least(s->q, d, s->depth - 1, 1)) try_smaller(s, replaced(s, l, aff_sub(c, d, aff_const(c, 1))), 1);
     if (!done(s) && proves_at_least(s->q, x, s->depth - 1, 0)) try_smaller(s, replaced(s, l, x), 1);
 }
 
@@ -457,8 +450,7 @@ static void try_atom(Search *s, const Aff *atom) {
         l.negative = k < 0;
     } else {
         l.positive = proves_at_least(s->q, l.with, s->depth - 2, 0);
-        l.negative =
-            !l.positive && proves_at_least(s->q, aff_scale(s->q->ctx, l.with, -1), s->depth - 2, 0);
+        l.negative = !l.positive && proves_at_least(s->q, aff_scale(s->q->ctx, l.with, -1), s->depth - 2, 0);
     }
     if (!l.positive && !l.negative) return;
     switch (atom->kind) {
@@ -504,8 +496,7 @@ static void try_as_stated(Search *s) {
     for (const Fact *fact; (fact = next_fact(&w)) && !done(s);) {
         int64_t more;
         AffView f = aff_view(&fact->lo);
-        if (f.count == v.count && f.count && f.terms[0] == v.terms[0] &&
-            aff_is_const(aff_sub(s->q->ctx, s->e, fact->lo), &more))
+        if (f.count == v.count && f.count && f.terms[0] == v.terms[0] && aff_is_const(aff_sub(s->q->ctx, s->e, fact->lo), &more))
             note_bound(s, more);
     }
 }
@@ -520,9 +511,7 @@ static size_t collect_atoms(const Aff *e, const Aff **atoms, size_t limit) {
         for (size_t f = 0; f < (product ? term->count : 1) && count < limit; f++) {
             const Aff *atom = product ? term->args[f] : term;
             size_t at = 0;
-            while (at < count &&
-                   (is_leaf(atoms[at]) != is_leaf(atom) ? is_leaf(atom) : atoms[at]->id > atom->id))
-                at++;
+            while (at < count && (is_leaf(atoms[at]) != is_leaf(atom) ? is_leaf(atom) : atoms[at]->id > atom->id)) at++;
             if (at < count && atoms[at] == atom) continue;
             for (size_t k = count++; k > at; k--) atoms[k] = atoms[k - 1];
             atoms[at] = atom;
@@ -550,8 +539,7 @@ static bool lower(Query *q, const Aff *e, int depth, int64_t stop, bool greedy, 
     if (e->kind == AFF_OVERFLOW || --q->budget < 0) return false;
     if (aff_is_const(e, out)) return true;
     AffVisit *visit = aff_visit_slot(q->ctx, e, depth);
-    if (visit->query == q->number && visit->e == e && visit->depth == depth && visit->stop == stop &&
-        visit->greedy == greedy) {
+    if (visit->query == q->number && visit->e == e && visit->depth == depth && visit->stop == stop && visit->greedy == greedy) {
         *out = visit->bound;
         return visit->found;
     }
@@ -582,8 +570,12 @@ void aff_facts_effort(AffFacts *f, int visits) {
 }
 
 /* A proof of little effort does not go deep either. */
-static int depth_of(const AffFacts *f) { return f->effort ? 4 : DEPTH; }
-static int visits_of(const AffFacts *f, int usual) { return f->effort && f->effort < usual ? f->effort : usual; }
+static int depth_of(const AffFacts *f) {
+    return f->effort ? 4 : DEPTH;
+}
+static int visits_of(const AffFacts *f, int usual) {
+    return f->effort && f->effort < usual ? f->effort : usual;
+}
 
 bool aff_quick_nonneg(AffCtx *c, const AffFacts *facts, const Aff *e) {
     Query q = query(c, facts, facts ? visits_of(facts, PROOF_BUDGET / 4) : QUICK_BUDGET);
@@ -592,8 +584,7 @@ bool aff_quick_nonneg(AffCtx *c, const AffFacts *facts, const Aff *e) {
 }
 
 bool aff_in_range(AffCtx *c, const AffFacts *facts, const Aff *e, int64_t lo, int64_t hi) {
-    return aff_quick_nonneg(c, facts, aff_sub(c, e, aff_const(c, lo))) &&
-           aff_quick_nonneg(c, facts, aff_sub(c, aff_const(c, hi), e));
+    return aff_quick_nonneg(c, facts, aff_sub(c, e, aff_const(c, lo))) && aff_quick_nonneg(c, facts, aff_sub(c, aff_const(c, hi), e));
 }
 
 bool aff_lower_bound(const AffFacts *f, const Aff *e, int64_t *lo) {
@@ -652,8 +643,7 @@ bool aff_prove_eq(const AffFacts *f, const Aff *a, const Aff *b) {
 static int64_t divisor_of(const AffFacts *f, const Aff *e);
 
 static int64_t atom_divisor(const AffFacts *f, const Aff *e) {
-    if (e->kind == AFF_MIN || e->kind == AFF_MOD)
-        return aff_gcd(divisor_of(f, e->args[0]), divisor_of(f, e->args[1]));
+    if (e->kind == AFF_MIN || e->kind == AFF_MOD) return aff_gcd(divisor_of(f, e->args[0]), divisor_of(f, e->args[1]));
     int64_t d;
     if (e->kind == AFF_FLOORDIV && aff_is_const(e->args[1], &d)) {
         int64_t inner = divisor_of(f, e->args[0]);
@@ -663,9 +653,7 @@ static int64_t atom_divisor(const AffFacts *f, const Aff *e) {
     FactWalk w = {e, f, NULL};
     for (const Fact *fact; (fact = next_fact(&w));) {
         int64_t lcm;
-        if (fact->divisor &&
-            !__builtin_mul_overflow(result / aff_gcd(result, fact->divisor), fact->divisor, &lcm))
-            result = lcm;
+        if (fact->divisor && !__builtin_mul_overflow(result / aff_gcd(result, fact->divisor), fact->divisor, &lcm)) result = lcm;
     }
     return result;
 }
@@ -676,8 +664,10 @@ static bool other_factors(const Aff *term, const Aff *part, const Aff **others, 
     *count = 0;
     for (size_t i = 0; i < term->count; i++) {
         bool taken = at < part->count && part->args[at] == term->args[i];
-        if (taken) at++;
-        else others[(*count)++] = term->args[i];
+        if (taken)
+            at++;
+        else
+            others[(*count)++] = term->args[i];
     }
     return at == part->count;
 }
@@ -694,13 +684,14 @@ static int64_t product_divisor(const AffFacts *f, const Aff *term) {
     int64_t d = 1, result;
     size_t count;
     for (size_t i = 0; i < term->count; i++)
-        if (__builtin_mul_overflow(d, atom_divisor(f, term->args[i]), &result)) return d;
-        else d = result;
+        if (__builtin_mul_overflow(d, atom_divisor(f, term->args[i]), &result))
+            return d;
+        else
+            d = result;
     for (const AffFacts *scope = f; scope && term->count <= FACTORS; scope = scope->outer)
         for (unsigned list = 0; list < LEAF_LISTS; list++)
             for (const Fact *fact = scope->first[list]; fact; fact = fact->next) {
-                if (!fact->divisor || fact->leaf->kind != AFF_PRODUCT || !other_factors(term, fact->leaf, others, &count))
-                    continue;
+                if (!fact->divisor || fact->leaf->kind != AFF_PRODUCT || !other_factors(term, fact->leaf, others, &count)) continue;
                 int64_t stated = fact->divisor, wider;
                 for (size_t i = 0; i < count; i++)
                     if (!__builtin_mul_overflow(stated, atom_divisor(f, others[i]), &wider)) stated = wider;

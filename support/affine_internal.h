@@ -36,11 +36,9 @@ const Aff *aff_scale(AffCtx *c, const Aff *e, int64_t k);
 const Aff *aff_divide_exact(AffCtx *c, const Aff *e, int64_t k);
 /* e = *with * atom + *without where no term of *with holds the atom; false when it occurs squared.
  */
-bool aff_split_linear(AffCtx *c, const Aff *e, const Aff *atom, const Aff **with,
-                      const Aff **without);
+bool aff_split_linear(AffCtx *c, const Aff *e, const Aff *atom, const Aff **with, const Aff **without);
 /* The terms of e that hold all factors of `monomial`, divided by it, and the rest. */
-void aff_split_monomial(AffCtx *c, const Aff *e, const Aff *monomial, const Aff **quotient,
-                        const Aff **rest);
+void aff_split_monomial(AffCtx *c, const Aff *e, const Aff *monomial, const Aff **quotient, const Aff **rest);
 /* gcd of the coefficients (and of the constant, if asked); 0 when there are none. */
 int64_t aff_content(const Aff *e, bool with_constant);
 int64_t aff_gcd(int64_t a, int64_t b);
@@ -68,8 +66,8 @@ typedef struct {
     uint64_t defaults; /* which of them held */
     AffRange range;
 } AffShallow;
-AffShallow *aff_shallow_slot(AffCtx *c, const Aff *e);           /* may hold another expression */
-uint64_t aff_query_begin(AffCtx *c);                             /* the number of a new query */
+AffShallow *aff_shallow_slot(AffCtx *c, const Aff *e);        /* may hold another expression */
+uint64_t aff_query_begin(AffCtx *c);                          /* the number of a new query */
 AffVisit *aff_visit_slot(AffCtx *c, const Aff *e, int depth); /* may hold another expression */
 AffCtx *aff_facts_ctx(const AffFacts *facts);
 /* A cheap proof that needs no facts. `facts` may be null here. */

@@ -97,16 +97,14 @@ const Aff *aff_min_of(AffCtx *c, const AffFacts *facts, const Aff *const *operan
     Operands list = {.count = 0}, next;
     const Aff *base = aff_const(c, 0);
     bool opened = false, fits = true;
-    for (size_t i = 0; i < count && fits; i++)
-        fits = push_flat(c, &list, operands[i], base, &opened);
+    for (size_t i = 0; i < count && fits; i++) fits = push_flat(c, &list, operands[i], base, &opened);
     for (opened = true; fits && opened; list = next) {
         drop_dominated(c, facts, &list);
         opened = false;
         next.count = 0;
         const Aff *shift = list.e[0];
         base = aff_add(c, base, shift);
-        for (size_t i = 0; i < list.count && fits; i++)
-            fits = push_flat(c, &next, list.e[i], shift, &opened);
+        for (size_t i = 0; i < list.count && fits; i++) fits = push_flat(c, &next, list.e[i], shift, &opened);
     }
     if (!fits) { /* never wrong: what cannot be held exactly is an overflow */
         return aff_add(c, aff_const(c, INT64_MAX), aff_const(c, 1));

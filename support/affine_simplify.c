@@ -52,8 +52,7 @@ static const Aff *divide_under_facts(Ctx *s, const Aff *e, const Aff *x, const A
     if (!(constant && k > 0) && !(proves(s, aff_sub(s->c, d, aff_const(s->c, 1))))) return e;
     const Aff *quotient = aff_const(s->c, 0), *rest = x;
     if (constant || monomial) divide(s, x, d, &quotient, &rest);
-    if (proves(s, rest) && proves(s, aff_sub(s->c, aff_sub(s->c, d, aff_const(s->c, 1)), rest)))
-        return floor ? quotient : rest;
+    if (proves(s, rest) && proves(s, aff_sub(s->c, aff_sub(s->c, d, aff_const(s->c, 1)), rest))) return floor ? quotient : rest;
     if (constant) {
         const Aff *q = constant_quotient(s, rest, k);
         if (q && floor) return aff_add(s->c, quotient, q);
@@ -86,9 +85,7 @@ static const Aff *recombine(Ctx *s, const Aff *e) {
         }
         const Aff *rest = aff_sub(s->c, e, aff_scale(s->c, t, v.coefs[i]));
         const Aff *result = aff_add(s->c, rest, replacement);
-        if (t->kind == AFF_MOD && (term_count(result) >= v.count ||
-                                   !proves(s, aff_sub(s->c, t->args[1], aff_const(s->c, 1)))))
-            continue;
+        if (t->kind == AFF_MOD && (term_count(result) >= v.count || !proves(s, aff_sub(s->c, t->args[1], aff_const(s->c, 1))))) continue;
         if (result->kind != AFF_OVERFLOW) return result;
     }
     return e;
@@ -122,8 +119,7 @@ static const Aff *simplify(Ctx *s, const Aff *e) {
         if (term->kind != AFF_PRODUCT)
             product = simplify_atom(s, term);
         else
-            for (size_t f = 0; f < term->count; f++)
-                product = aff_mul(s->c, product, simplify_atom(s, term->args[f]));
+            for (size_t f = 0; f < term->count; f++) product = aff_mul(s->c, product, simplify_atom(s, term->args[f]));
         aff_poly_add(&p, product, v.coefs[i]);
     }
     const Aff *result = aff_poly_finish(s->c, &p);
@@ -211,6 +207,5 @@ bool aff_eval(const Aff *e, Lookup lookup, void *ctx, int64_t *value) {
         break;
     }
     int64_t a, b;
-    return aff_eval(e->args[0], lookup, ctx, &a) && aff_eval(e->args[1], lookup, ctx, &b) &&
-           eval_binary(e->kind, a, b, value);
+    return aff_eval(e->args[0], lookup, ctx, &a) && aff_eval(e->args[1], lookup, ctx, &b) && eval_binary(e->kind, a, b, value);
 }

@@ -28,8 +28,8 @@ static void print_call(const char *name, const Aff *a, const Aff *b, Str *out) {
 }
 
 static bool is_bare(const Aff *e) {
-    return e->kind == AFF_SYM || e->kind == AFF_VAR || e->kind == AFF_MIN ||
-           e->kind == AFF_OVERFLOW || (e->kind == AFF_CONST && e->value >= 0);
+    return e->kind == AFF_SYM || e->kind == AFF_VAR || e->kind == AFF_MIN || e->kind == AFF_OVERFLOW ||
+           (e->kind == AFF_CONST && e->value >= 0);
 }
 
 static void print_operand(const Aff *e, Str *out) {
@@ -41,8 +41,7 @@ static void print_operand(const Aff *e, Str *out) {
 /* (x + 7)//8 as ceildiv(x, 8); x is a sum with the constant left out. */
 static bool print_ceildiv(const Aff *e, Str *out) {
     int64_t d;
-    if (!aff_is_const(e->args[1], &d) || e->args[0]->kind != AFF_SUM || e->args[0]->value != d - 1)
-        return false;
+    if (!aff_is_const(e->args[1], &d) || e->args[0]->kind != AFF_SUM || e->args[0]->value != d - 1) return false;
     Aff top = *e->args[0];
     top.value = 0;
     str_append(out, "ceildiv(");
@@ -146,8 +145,7 @@ static bool print_folded_min(const Aff *e, Str *out) {
     if (!min || (sign == 1 && rest.count == 0 && rest.constant == 0)) return false;
     size_t count = aff_min_operands(min, operands);
     for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 1; pass == 1 && i < count; i++)
-            str_append(out, sign == 1 ? "min(" : "max(");
+        for (size_t i = 1; pass == 1 && i < count; i++) str_append(out, sign == 1 ? "min(" : "max(");
         for (size_t i = 0; i < count; i++) {
             side = rest;
             aff_poly_add(&side, operands[i], sign);
@@ -207,9 +205,7 @@ static const Aff *parse_number(Parser *p) {
     size_t at = p->at;
     int64_t value = 0;
     for (; isdigit((unsigned char)p->text[at]); at++)
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, p->text[at] - '0', &value))
-            return NULL;
+        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, p->text[at] - '0', &value)) return NULL;
     p->at = at;
     return aff_const(p->c, value);
 }
@@ -225,9 +221,7 @@ static const Aff *apply_call(AffCtx *c, const char *name, const Aff *a, const Af
 }
 
 static const Aff *parse_call(Parser *p, const char *name) {
-    if (strcmp(name, "overflow") == 0)
-        return accept(p, ")") ? aff_add(p->c, aff_const(p->c, INT64_MAX), aff_const(p->c, 1))
-                              : NULL;
+    if (strcmp(name, "overflow") == 0) return accept(p, ")") ? aff_add(p->c, aff_const(p->c, INT64_MAX), aff_const(p->c, 1)) : NULL;
     const Aff *a = parse_sum(p);
     if (!a || !accept(p, ",")) return NULL;
     const Aff *b = parse_sum(p);
@@ -274,10 +268,7 @@ static const Aff *parse_unary(Parser *p) {
 static const Aff *parse_product(Parser *p) {
     const Aff *left = parse_unary(p);
     while (left) {
-        AffKind op = accept(p, "//")  ? AFF_FLOORDIV
-                     : accept(p, "%") ? AFF_MOD
-                     : accept(p, "*") ? AFF_PRODUCT
-                                      : AFF_CONST;
+        AffKind op = accept(p, "//") ? AFF_FLOORDIV : accept(p, "%") ? AFF_MOD : accept(p, "*") ? AFF_PRODUCT : AFF_CONST;
         if (op == AFF_CONST) break;
         const Aff *right = parse_unary(p);
         if (!right) return NULL;
@@ -300,8 +291,7 @@ static const Aff *parse_sum(Parser *p) {
     return left;
 }
 
-const Aff *aff_parse(AffCtx *c, const char *text, const Aff *(*leaf)(void *ctx, const char *name),
-                     void *ctx, size_t *error_at) {
+const Aff *aff_parse(AffCtx *c, const char *text, const Aff *(*leaf)(void *ctx, const char *name), void *ctx, size_t *error_at) {
     Parser p = {.c = c, .text = text, .leaf = leaf, .ctx = ctx};
     const Aff *e = parse_sum(&p);
     skip_blanks(&p);

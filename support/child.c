@@ -32,8 +32,7 @@ struct ChildChannel {
 /* ---- Child ---- */
 
 static void send_frame(ChildChannel *channel, uint32_t kind, const void *data, size_t size) {
-    FrameHead head = {FRAME_MAGIC, kind, (uint32_t)size, 0,
-                      hash128(data, size, (Hash128){kind, size}).lo};
+    FrameHead head = {FRAME_MAGIC, kind, (uint32_t)size, 0, hash128(data, size, (Hash128){kind, size}).lo};
     unsigned char buffer[sizeof head + CHILD_MAX_FRAME];
     if (size > CHILD_MAX_FRAME) _exit(5);
     memcpy(buffer, &head, sizeof head);
@@ -222,9 +221,7 @@ static uint64_t resident(pid_t pid) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
     if (fd >= 0) close(fd);
-    return n > 0 && sscanf(text, "%llu %llu", &whole, &pages) == 2
-               ? pages * (uint64_t)sysconf(_SC_PAGESIZE)
-               : 0;
+    return n > 0 && sscanf(text, "%llu %llu", &whole, &pages) == 2 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 /* It is left unreaped. */
@@ -246,9 +243,8 @@ static void listen_to_child(Parent *p) {
     while (frames && !p->nonsense && !is_over(p)) {
         double left_ms = 1e3 * (p->deadline - seconds_now());
         int most = p->spec->session || p->spec->memory_limit ? WATCH_MS : 1000;
-        struct pollfd fds[] = {{p->frames, POLLIN, 0},
-                               {errors ? p->errors : -1, POLLIN, 0},
-                               {p->spec->stop ? *p->spec->stop : -1, POLLIN, 0}};
+        struct pollfd fds[] = {
+            {p->frames, POLLIN, 0}, {errors ? p->errors : -1, POLLIN, 0}, {p->spec->stop ? *p->spec->stop : -1, POLLIN, 0}};
         int n = poll(fds, COUNT_OF(fds), left_ms > most ? most : left_ms > 0 ? (int)left_ms + 1 : 0);
         if (n < 0 && errno != EINTR) return;
         /* What it started may hold its pipes open. */

@@ -16,9 +16,9 @@ typedef struct {
     /* In the parent, for each frame; false: the frame makes no sense. */
     bool (*receive)(void *ctx, const void *data, size_t size);
     void *ctx;
-    bool session; /* in a session of its own: when it does not end well, all that it started goes too */
+    bool session;          /* in a session of its own: when it does not end well, all that it started goes too */
     uint64_t memory_limit; /* bytes that the child itself may have in main memory; 0: any */
-    const int *stop; /* the child is ended as soon as something can be read here or the other end is closed; null: never */
+    const int *stop;       /* the child is ended as soon as something can be read here or the other end is closed; null: never */
 } ChildSpec;
 
 typedef enum {
@@ -50,7 +50,8 @@ ChildEnd child_run(const ChildSpec *spec);
 /* Child: sends one frame, up to CHILD_MAX_FRAME bytes. */
 void child_send(ChildChannel *channel, const void *data, size_t size);
 /* Child: what follows may take this long (and is called so when it does not end). Without it a phase may
- * take CHILD_PATIENCE seconds. Time in which its threads could run and got no processor does not count, up to CHILD_STARVED times as much. */
+ * take CHILD_PATIENCE seconds. Time in which its threads could run and got no processor does not count, up to CHILD_STARVED times as much.
+ */
 void child_phase(ChildChannel *channel, double seconds, const char *what);
 
 #endif

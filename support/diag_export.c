@@ -85,8 +85,8 @@ static void put_diag(Str *out, const DiagList *list, const Diag *diag) {
 }
 
 void diag_render_json(const DiagList *list, Str *out) {
-    str_printf(out, "{\"version\":%d,\"errors\":%u,\"warnings\":%u,\"diagnostics\":[", JSON_VERSION,
-               list->error_count, list->warning_count);
+    str_printf(out, "{\"version\":%d,\"errors\":%u,\"warnings\":%u,\"diagnostics\":[", JSON_VERSION, list->error_count,
+               list->warning_count);
     for (const Diag *diag = list->first; diag; diag = diag->next) {
         put_diag(out, list, diag);
         if (diag->next) str_append_char(out, ',');
@@ -116,8 +116,7 @@ static void put_sarif_position(Str *out, const char *end, const SourceFile *file
     uint32_t line, column, points = 1, point;
     source_position(file, offset, &line, &column);
     const char *text = file->text + file->line_starts[line - 1];
-    for (size_t at = 0; at + 1 < column; points++)
-        at += utf8_decode(text + at, column - 1 - at, &point);
+    for (size_t at = 0; at + 1 < column; points++) at += utf8_decode(text + at, column - 1 - at, &point);
     str_printf(out, "\"%sLine\":%u,\"%sColumn\":%u", end, line, end, points);
 }
 
@@ -166,8 +165,7 @@ static void put_related(Str *out, const DiagList *list, const Diag *diag) {
 
 /* One fix is one change of one file; edits elsewhere are left to our own JSON. */
 static void put_sarif_fix(Str *out, const DiagList *list, const Diag *diag) {
-    const SourceFile *file =
-        diag->fixes ? source_file(list->sources, diag->fixes->span.file) : NULL;
+    const SourceFile *file = diag->fixes ? source_file(list->sources, diag->fixes->span.file) : NULL;
     if (!file) return;
     str_append(out, ",\"fixes\":[{\"description\":{");
     put_field(out, "text", diag->fix_title ? diag->fix_title : "fix");

@@ -27,8 +27,7 @@ typedef struct {
 } Line;
 
 static const char *const severity_names[] = {"note", "warning", "error", "internal error"};
-static const char *const severity_colors[] = {"\033[1;36m", "\033[1;35m", "\033[1;31m",
-                                              "\033[1;31m"};
+static const char *const severity_colors[] = {"\033[1;36m", "\033[1;35m", "\033[1;31m", "\033[1;31m"};
 
 static void paint(const Renderer *r, const char *sequence) {
     if (r->color) str_append(r->out, sequence);
@@ -71,8 +70,7 @@ static Line line_at(const SourceFile *file, uint32_t offset) {
     Line line;
     source_position(file, offset, &line.number, &column);
     line.begin = file->line_starts[line.number - 1];
-    line.end =
-        line.number < file->line_count ? file->line_starts[line.number] - 1 : (uint32_t)file->size;
+    line.end = line.number < file->line_count ? file->line_starts[line.number] - 1 : (uint32_t)file->size;
     if (line.end > line.begin && file->text[line.end - 1] == '\r') line.end--;
     return line;
 }
@@ -95,8 +93,7 @@ static int gutter_width(uint32_t number) {
 }
 
 static void put_source_line(const Renderer *r, const SourceFile *file, Line line, Line shown) {
-    str_printf(r->out, "%*u | %s", gutter_width(line.number), line.number,
-               shown.begin > line.begin ? "..." : "");
+    str_printf(r->out, "%*u | %s", gutter_width(line.number), line.number, shown.begin > line.begin ? "..." : "");
     for (uint32_t i = shown.begin; i < shown.end;) {
         int columns;
         i += (uint32_t)put_character(r->out, file->text + i, shown.end - i, &columns);
@@ -106,8 +103,7 @@ static void put_source_line(const Renderer *r, const SourceFile *file, Line line
 
 /* Blanks up to the span (tabs kept, so that the columns agree), then ^~~~ over it. */
 static void put_marks(const Renderer *r, const SourceFile *file, Line line, Line shown, Span span) {
-    str_printf(r->out, "%*s | %s", gutter_width(line.number), "",
-               shown.begin > line.begin ? "   " : "");
+    str_printf(r->out, "%*s | %s", gutter_width(line.number), "", shown.begin > line.begin ? "   " : "");
     uint32_t at = shown.begin;
     int columns, marks = 0;
     while (at < span.begin && at < shown.end) {
@@ -130,8 +126,7 @@ static void put_excerpt(const Renderer *r, const SourceFile *file, Span span) {
     put_marks(r, file, line, shown, span);
 }
 
-static void put_head(const Renderer *r, Span span, Severity severity, const char *code,
-                     const char *text) {
+static void put_head(const Renderer *r, Span span, Severity severity, const char *code, const char *text) {
     const SourceFile *file = source_file(r->list->sources, span.file);
     paint(r, "\033[1m");
     if (file) {
@@ -173,8 +168,7 @@ static void put_bytes(Str *out, const char *bytes, uint32_t count) {
     }
 }
 
-static void put_fixed_line(const Renderer *r, const SourceFile *file, const DiagFix *fixes,
-                           Line line) {
+static void put_fixed_line(const Renderer *r, const SourceFile *file, const DiagFix *fixes, Line line) {
     str_printf(r->out, "%*u + ", gutter_width(line.number), line.number);
     uint32_t at = line.begin;
     for (const DiagFix *fix = fixes; fix; fix = fix->next) {
@@ -189,9 +183,7 @@ static void put_fixed_line(const Renderer *r, const SourceFile *file, const Diag
 static void put_edit(const Renderer *r, const SourceFile *file, const DiagFix *fix) {
     uint32_t line, column;
     source_position(file, fix->span.begin, &line, &column);
-    const char *verb = fix->span.begin == fix->span.end ? "insert"
-                       : *fix->text                     ? "replace by"
-                                                        : "delete";
+    const char *verb = fix->span.begin == fix->span.end ? "insert" : *fix->text ? "replace by" : "delete";
     bool below = fix->span.begin == fix->span.end && *fix->text == '\n'; /* a line of its own */
     str_printf(r->out, "    %u:%u: %s ", line, column, below ? "insert below:" : verb);
     put_text(r->out, below ? fix->text + 1 + strspn(fix->text + 1, " ") : fix->text);
@@ -236,8 +228,7 @@ static void render(const DiagList *list, bool color, bool brief, Str *out) {
     for (const Diag *diag = list->first; diag; diag = diag->next) {
         if (hints > 1 && diag->id == DIAG_hint_not_followed) continue;
         put_head(&r, diag->span, diag->severity, diag_code(diag->id), diag->text);
-        for (const DiagNote *note = diag->notes; note; note = note->next)
-            put_head(&r, note->span, SEVERITY_NOTE, NULL, note->text);
+        for (const DiagNote *note = diag->notes; note; note = note->next) put_head(&r, note->span, SEVERITY_NOTE, NULL, note->text);
         if (diag->fixes) put_fixes(&r, diag);
         errors_kept += diag->severity >= SEVERITY_ERROR;
         warnings_kept += diag->severity == SEVERITY_WARNING;

@@ -22,9 +22,13 @@ const struct DtypeFacts dtype_facts[DTYPE_COUNT] = {
 #undef DTYPE
 };
 
-static const Info *info_of(Dtype t) { return &infos[(unsigned)t < DTYPE_COUNT ? t : DTYPE_NONE]; }
+static const Info *info_of(Dtype t) {
+    return &infos[(unsigned)t < DTYPE_COUNT ? t : DTYPE_NONE];
+}
 
-const char *dtype_name(Dtype t) { return info_of(t)->name; }
+const char *dtype_name(Dtype t) {
+    return info_of(t)->name;
+}
 
 bool dtype_find(const char *name, Dtype *t) {
     for (unsigned i = 1; i < DTYPE_COUNT; i++) {
@@ -35,9 +39,15 @@ bool dtype_find(const char *name, Dtype *t) {
     return false;
 }
 
-const char *dtype_c_name(Dtype t) { return info_of(t)->c_name; }
-const char *dtype_cuda_name(Dtype t) { return info_of(t)->cuda_name; }
-const char *dtype_npy(Dtype t) { return info_of(t)->npy; }
+const char *dtype_c_name(Dtype t) {
+    return info_of(t)->c_name;
+}
+const char *dtype_cuda_name(Dtype t) {
+    return info_of(t)->cuda_name;
+}
+const char *dtype_npy(Dtype t) {
+    return info_of(t)->npy;
+}
 
 /* ---- Float formats ---- */
 
@@ -50,12 +60,18 @@ typedef struct {
 
 static Format format_of(Dtype t) {
     switch (t) {
-    case DTYPE_F64: return (Format){52, 1023, 0x1.fffffffffffffp1023, true};
-    case DTYPE_BF16: return (Format){7, 127, 0x1.fep127, true};
-    case DTYPE_F16: return (Format){10, 15, 65504.0, true};
-    case DTYPE_F8E4M3: return (Format){3, 7, 448.0, false};
-    case DTYPE_F8E5M2: return (Format){2, 15, 57344.0, true};
-    default: return (Format){23, 127, 0x1.fffffep127, true};
+    case DTYPE_F64:
+        return (Format){52, 1023, 0x1.fffffffffffffp1023, true};
+    case DTYPE_BF16:
+        return (Format){7, 127, 0x1.fep127, true};
+    case DTYPE_F16:
+        return (Format){10, 15, 65504.0, true};
+    case DTYPE_F8E4M3:
+        return (Format){3, 7, 448.0, false};
+    case DTYPE_F8E5M2:
+        return (Format){2, 15, 57344.0, true};
+    default:
+        return (Format){23, 127, 0x1.fffffep127, true};
     }
 }
 
@@ -87,11 +103,17 @@ static double double_of(uint64_t bits) {
     return value;
 }
 
-static double power_of_two(int exponent) { return double_of((uint64_t)(1023 + exponent) << 52); }
+static double power_of_two(int exponent) {
+    return double_of((uint64_t)(1023 + exponent) << 52);
+}
 
 /* The bits of a double beyond f's, and what the exponents differ by, at the place of f's exponent. */
-static int dropped_bits(Format f) { return 52 - f.mantissa; }
-static uint64_t rebias(Format f) { return (uint64_t)(1023 - f.bias) << f.mantissa; }
+static int dropped_bits(Format f) {
+    return 52 - f.mantissa;
+}
+static uint64_t rebias(Format f) {
+    return (uint64_t)(1023 - f.bias) << f.mantissa;
+}
 
 /* Rounds a finite double to `f`, narrower than f64, in one rounding. */
 static inline double round_to_format(Format f, double value) {
@@ -125,7 +147,9 @@ static int64_t int_max(Dtype t) {
     return bits >= 63 ? INT64_MAX : ((int64_t)1 << bits) - 1;
 }
 
-static int64_t int_min(Dtype t) { return dtype_is_signed(t) ? -int_max(t) - 1 : 0; }
+static int64_t int_min(Dtype t) {
+    return dtype_is_signed(t) ? -int_max(t) - 1 : 0;
+}
 
 static inline double round_small(Format f, double value) {
     if (isnan(value) || value == 0) return value;
@@ -185,14 +209,20 @@ static double decode_small(Dtype t, unsigned code) {
 
 double dtype_read(Dtype t, const void *memory) {
     switch (t) {
-    case DTYPE_F64: return LOAD(double, memory);
-    case DTYPE_F32: return (double)LOAD(float, memory);
+    case DTYPE_F64:
+        return LOAD(double, memory);
+    case DTYPE_F32:
+        return (double)LOAD(float, memory);
     case DTYPE_BF16:
-    case DTYPE_F16: return decode_small(t, LOAD(uint16_t, memory));
+    case DTYPE_F16:
+        return decode_small(t, LOAD(uint16_t, memory));
     case DTYPE_F8E4M3:
-    case DTYPE_F8E5M2: return decode_small(t, LOAD(uint8_t, memory));
-    case DTYPE_U64: return (double)LOAD(uint64_t, memory);
-    default: return (double)dtype_read_int(t, memory);
+    case DTYPE_F8E5M2:
+        return decode_small(t, LOAD(uint8_t, memory));
+    case DTYPE_U64:
+        return (double)LOAD(uint64_t, memory);
+    default:
+        return (double)dtype_read_int(t, memory);
     }
 }
 
@@ -209,9 +239,12 @@ void dtype_write(Dtype t, void *memory, double value) {
     uint16_t half = (uint16_t)code;
     uint8_t byte = (uint8_t)code;
     const void *bytes = &value;
-    if (t == DTYPE_F32) bytes = &single;
-    else if (dtype_bits(t) == 16) bytes = &half;
-    else if (dtype_bits(t) == 8) bytes = &byte;
+    if (t == DTYPE_F32)
+        bytes = &single;
+    else if (dtype_bits(t) == 16)
+        bytes = &half;
+    else if (dtype_bits(t) == 8)
+        bytes = &byte;
     memcpy(memory, bytes, dtype_size(t));
 }
 
@@ -234,15 +267,24 @@ void dtype_write_all(Dtype t, void *memory, const double *values, size_t count) 
 int64_t dtype_read_int(Dtype t, const void *memory) {
     switch (t) {
     case DTYPE_I64:
-    case DTYPE_U64: return LOAD(int64_t, memory);
-    case DTYPE_I32: return LOAD(int32_t, memory);
-    case DTYPE_I16: return LOAD(int16_t, memory);
-    case DTYPE_I8: return LOAD(int8_t, memory);
-    case DTYPE_U32: return LOAD(uint32_t, memory);
-    case DTYPE_U16: return LOAD(uint16_t, memory);
-    case DTYPE_U8: return LOAD(uint8_t, memory);
-    case DTYPE_BOOL: return LOAD(uint8_t, memory) != 0;
-    default: return dtype_is_float(t) ? saturate(dtype_read(t, memory), INT64_MIN, INT64_MAX) : 0;
+    case DTYPE_U64:
+        return LOAD(int64_t, memory);
+    case DTYPE_I32:
+        return LOAD(int32_t, memory);
+    case DTYPE_I16:
+        return LOAD(int16_t, memory);
+    case DTYPE_I8:
+        return LOAD(int8_t, memory);
+    case DTYPE_U32:
+        return LOAD(uint32_t, memory);
+    case DTYPE_U16:
+        return LOAD(uint16_t, memory);
+    case DTYPE_U8:
+        return LOAD(uint8_t, memory);
+    case DTYPE_BOOL:
+        return LOAD(uint8_t, memory) != 0;
+    default:
+        return dtype_is_float(t) ? saturate(dtype_read(t, memory), INT64_MIN, INT64_MAX) : 0;
     }
 }
 
@@ -256,9 +298,12 @@ void dtype_write_int(Dtype t, void *memory, int64_t value) {
     uint16_t half = (uint16_t)value;
     uint8_t byte = (uint8_t)value;
     const void *bytes = &value;
-    if (dtype_bits(t) == 32) bytes = &word;
-    else if (dtype_bits(t) == 16) bytes = &half;
-    else if (dtype_bits(t) == 8) bytes = &byte;
+    if (dtype_bits(t) == 32)
+        bytes = &word;
+    else if (dtype_bits(t) == 16)
+        bytes = &half;
+    else if (dtype_bits(t) == 8)
+        bytes = &byte;
     memcpy(memory, bytes, dtype_size(t));
 }
 

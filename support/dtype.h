@@ -12,7 +12,7 @@ typedef enum {
     DTYPE_COUNT
 } Dtype;
 
-const char *dtype_name(Dtype t);  /* "f32" */
+const char *dtype_name(Dtype t); /* "f32" */
 bool dtype_find(const char *name, Dtype *t);
 /* Asked for every element by evaluator and interpreter: in line. */
 enum { DTYPE_CLASS_I, DTYPE_CLASS_F, DTYPE_CLASS_U, DTYPE_CLASS_B };
@@ -40,8 +40,8 @@ const char *dtype_cuda_name(Dtype t);
 const char *dtype_npy(Dtype t);
 /* Unit roundoff u = 2^-p with p the precision in bits (f32: 2^-24); 0 for integers. */
 double dtype_unit_roundoff(Dtype t);
-double dtype_max(Dtype t);           /* largest finite value */
-double dtype_min_normal(Dtype t);    /* smallest positive normal; denormals are kept */
+double dtype_max(Dtype t);        /* largest finite value */
+double dtype_min_normal(Dtype t); /* smallest positive normal; denormals are kept */
 
 /* How the factors of a product are read: a row of precisions.def; null when there is none so called. */
 typedef struct {

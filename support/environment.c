@@ -17,17 +17,26 @@ static const struct {
 #undef ENVIRONMENT
 };
 
-const char *env_get(EnvId id) { return getenv(variables[id].name); }
-const char *env_name(EnvId id) { return variables[id].name; }
-const char *env_use(EnvId id) { return variables[id].use; }
-bool env_is_secret(EnvId id) { return variables[id].secret; }
+const char *env_get(EnvId id) {
+    return getenv(variables[id].name);
+}
+const char *env_name(EnvId id) {
+    return variables[id].name;
+}
+const char *env_use(EnvId id) {
+    return variables[id].use;
+}
+bool env_is_secret(EnvId id) {
+    return variables[id].secret;
+}
 
 /* Beside the variables of environment.def that are no secrets; with * what begins so. */
 static const char *const allowed[] = {
-    "LANG", "LANGUAGE", "LC_*", "LOCPATH", "TZ", "USER", "LOGNAME", "SHELL", "TERM", /* a person's */
-    "LD_*", "OMP_*", "GOMP_*", "KMP_*", "CUDA_*", "NVIDIA_*", "MALLOC_*", "ASAN_*", "UBSAN_*", "LSAN_*", "TSAN_*", /* run-time libraries' */
-    "CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_*", "CCACHE_*", /* compilers' */
-    "PYTHON*", "VIRTUAL_ENV", "CONDA_*", /* a baseline's */
+    "LANG",    "LANGUAGE",       "LC_*",         "LOCPATH",       "TZ",     "USER",     "LOGNAME",  "SHELL",  "TERM", /* a person's */
+    "LD_*",    "OMP_*",          "GOMP_*",       "KMP_*",         "CUDA_*", "NVIDIA_*", "MALLOC_*", "ASAN_*", "UBSAN_*",
+    "LSAN_*",  "TSAN_*",                                                                /* run-time libraries' */
+    "CPATH",   "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_*",  "CCACHE_*", /* compilers' */
+    "PYTHON*", "VIRTUAL_ENV",    "CONDA_*",                                             /* a baseline's */
 };
 
 static bool is_called(const char *entry, const char *name) {

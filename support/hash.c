@@ -29,8 +29,7 @@ Hash128 hash128(const void *data, size_t size, Hash128 seed) {
     const unsigned char *bytes = data;
     Hash128 h = {seed.lo ^ MULTIPLIER_HI, seed.hi ^ MULTIPLIER_LO};
     size_t at = 0;
-    for (; size - at >= 16; at += 16)
-        mix(&h, read_word(bytes + at, 8), read_word(bytes + at + 8, 8));
+    for (; size - at >= 16; at += 16) mix(&h, read_word(bytes + at, 8), read_word(bytes + at + 8, 8));
     size_t rest = size - at, first = rest < 8 ? rest : 8;
     if (rest) mix(&h, read_word(bytes + at, first), read_word(bytes + at + first, rest - first));
     mix(&h, (uint64_t)size, ~(uint64_t)size);

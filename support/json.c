@@ -40,8 +40,7 @@ static bool within_limits(const char *text, size_t size, JsonLimits limits, char
         if ((c == ']' || c == '}') && depth) depth--;
         values += c == '[' || c == '{' || c == ',';
         if (depth > limits.depth || values > limits.values) {
-            snprintf(error, 128, "more than %zu %s at byte %zu",
-                     depth > limits.depth ? limits.depth : limits.values,
+            snprintf(error, 128, "more than %zu %s at byte %zu", depth > limits.depth ? limits.depth : limits.values,
                      depth > limits.depth ? "levels of nesting" : "values", i);
             return false;
         }
@@ -75,8 +74,7 @@ Json *json_read(const char *text, size_t size, const JsonLimits *given, char err
     pthread_mutex_unlock(&parse_lock);
     leave_c_locale(scope);
     const char *limit = text + size;
-    while (item && end < limit && (*end == ' ' || *end == '\t' || *end == '\r' || *end == '\n'))
-        end++;
+    while (item && end < limit && (*end == ' ' || *end == '\t' || *end == '\r' || *end == '\n')) end++;
     if (item && end == limit) {
         *owner = item;
         item->string = (char *)owner; /* the root has no key */

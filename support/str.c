@@ -114,10 +114,8 @@ void str_append_base64(Str *s, const void *data, size_t size) {
     const unsigned char *bytes = data;
     for (size_t i = 0; i < size; i += 3) {
         size_t left = size - i;
-        unsigned bits = (unsigned)bytes[i] << 16 | (left > 1 ? (unsigned)bytes[i + 1] << 8 : 0) |
-                        (left > 2 ? bytes[i + 2] : 0);
-        for (size_t k = 0; k < 4; k++)
-            str_append_char(s, k <= left ? base64_digits[bits >> (18 - 6 * k) & 63] : '=');
+        unsigned bits = (unsigned)bytes[i] << 16 | (left > 1 ? (unsigned)bytes[i + 1] << 8 : 0) | (left > 2 ? bytes[i + 2] : 0);
+        for (size_t k = 0; k < 4; k++) str_append_char(s, k <= left ? base64_digits[bits >> (18 - 6 * k) & 63] : '=');
     }
 }
 

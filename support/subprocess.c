@@ -97,8 +97,7 @@ static char **filter_environment(const char *const *keep, const char *const *mor
 static int set_actions(posix_spawn_file_actions_t *actions, const Run *run) {
     int error = 0;
     for (int i = 0; !error && i < STREAMS; i++)
-        error = run->child[i] < 0 ? posix_spawn_file_actions_addopen(
-                                        actions, i, "/dev/null", i == TO_STDIN ? O_RDONLY : O_WRONLY, 0)
+        error = run->child[i] < 0 ? posix_spawn_file_actions_addopen(actions, i, "/dev/null", i == TO_STDIN ? O_RDONLY : O_WRONLY, 0)
                                   : posix_spawn_file_actions_adddup2(actions, run->child[i], i);
     /* Descriptors that the host program did not mark close-on-exec are no business of the child. */
     if (!error) error = posix_spawn_file_actions_addclosefrom_np(actions, 3);
@@ -116,8 +115,7 @@ static int set_attributes(posix_spawnattr_t *attributes) {
     posix_spawnattr_setpgroup(attributes, 0);
     posix_spawnattr_setsigmask(attributes, &none);
     posix_spawnattr_setsigdefault(attributes, &defaults);
-    return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                                    POSIX_SPAWN_SETSIGDEF);
+    return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 }
 
 /* posix_spawnp takes `char *const []` for history's sake and writes to neither array. */
@@ -131,8 +129,7 @@ static int spawn(Run *run, char **environment) {
         error = set_actions(&actions, run);
         if (!error) error = set_attributes(&attributes);
         char *const *argv = (char *const *)(uintptr_t)run->spec->argv;
-        if (!error)
-            error = posix_spawnp(&run->pid, argv[0], &actions, &attributes, argv, environment);
+        if (!error) error = posix_spawnp(&run->pid, argv[0], &actions, &attributes, argv, environment);
         posix_spawnattr_destroy(&attributes);
     }
     posix_spawn_file_actions_destroy(&actions);
@@ -196,8 +193,7 @@ static void drain(Run *run, int stream) {
 
 static void exchange(Run *run, int wait_ms) {
     struct pollfd polls[STREAMS];
-    for (int i = 0; i < STREAMS; i++)
-        polls[i] = (struct pollfd){run->parent[i], i == TO_STDIN ? POLLOUT : POLLIN, 0};
+    for (int i = 0; i < STREAMS; i++) polls[i] = (struct pollfd){run->parent[i], i == TO_STDIN ? POLLOUT : POLLIN, 0};
     if (poll(polls, STREAMS, wait_ms) <= 0) return;
     if (polls[TO_STDIN].revents) feed(run);
     if (polls[FROM_STDOUT].revents) drain(run, FROM_STDOUT);
@@ -264,11 +260,7 @@ bool subprocess_run(const SubprocessSpec *spec, SubprocessResult *result) {
     str_init(&result->out);
     str_init(&result->err);
     double deadline = spec->timeout_s > 0 ? seconds_now() + spec->timeout_s : 1e300;
-    Run run = {.spec = spec,
-               .result = result,
-               .parent = {-1, -1, -1},
-               .child = {-1, -1, -1},
-               .deadline = deadline};
+    Run run = {.spec = spec, .result = result, .parent = {-1, -1, -1}, .child = {-1, -1, -1}, .deadline = deadline};
     if (!start(&run)) return false;
     MemoryUndo undo; /* memory may run out in what is read */
     memory_push(&undo, drop, &run);

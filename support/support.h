@@ -4,8 +4,8 @@
 #define SUPPORT_SUPPORT_H
 
 #include <setjmp.h>
-#include <stdatomic.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,16 +41,15 @@ char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* ---- Vec: a growing array in an arena. `VEC(T) v = {0};` or a field. ---- */
 
-#define VEC(T)                                                                                     \
-    struct {                                                                                       \
-        T *data;                                                                                   \
-        size_t len, cap;                                                                           \
+#define VEC(T)                                                                                                                             \
+    struct {                                                                                                                               \
+        T *data;                                                                                                                           \
+        size_t len, cap;                                                                                                                   \
     }
-#define VEC_PUSH(arena, v, ...)                                                                    \
-    do {                                                                                           \
-        if ((v)->len == (v)->cap)                                                                  \
-            (v)->data = vec_grow((arena), (v)->data, (v)->len, &(v)->cap, sizeof *(v)->data);      \
-        (v)->data[(v)->len++] = (__VA_ARGS__);                                                     \
+#define VEC_PUSH(arena, v, ...)                                                                                                            \
+    do {                                                                                                                                   \
+        if ((v)->len == (v)->cap) (v)->data = vec_grow((arena), (v)->data, (v)->len, &(v)->cap, sizeof *(v)->data);                        \
+        (v)->data[(v)->len++] = (__VA_ARGS__);                                                                                             \
     } while (0)
 void *vec_grow(Arena *arena, void *data, size_t len, size_t *cap, size_t element_size);
 
@@ -89,7 +88,7 @@ bool parse_int64(const char *text, int64_t *value);
 
 typedef struct Map Map;
 Map *map_create(Arena *arena);
-void *map_get(const Map *map, const char *key);           /* null when absent */
+void *map_get(const Map *map, const char *key);                     /* null when absent */
 void map_set(Map *map, Arena *arena, const char *key, void *value); /* copies the key */
 size_t map_count(const Map *map);
 
@@ -132,16 +131,16 @@ typedef struct {
     const char *const *argv; /* NULL-terminated; argv[0] looked up in PATH */
     const char *input;       /* bytes for standard input, may be NULL */
     size_t input_size;
-    double timeout_s;        /* <= 0: none. On expiry the process group is killed */
-    size_t output_limit;     /* bytes kept of each stream; 0: 1 MiB */
+    double timeout_s;            /* <= 0: none. On expiry the process group is killed */
+    size_t output_limit;         /* bytes kept of each stream; 0: 1 MiB */
     const char *const *env_keep; /* NULL: inherit; else a NULL-terminated list of the only names
                                     passed on. Secret variables (env_is_secret) never are */
-    const atomic_int *cancel; /* may be NULL; once non-zero the group is killed. Lock-free: a signal
-                                handler or another thread may set it */
+    const atomic_int *cancel;    /* may be NULL; once non-zero the group is killed. Lock-free: a signal
+                                   handler or another thread may set it */
 } SubprocessSpec;
 typedef struct {
-    int exit_status;  /* valid when exited */
-    int signal;       /* valid when signaled */
+    int exit_status; /* valid when exited */
+    int signal;      /* valid when signaled */
     bool exited, signaled, timed_out, cancelled;
     Str out, err;
 } SubprocessResult;

@@ -52,8 +52,7 @@ static void on_crash(int number) {
 static void set_handlers(void (*handler)(int)) {
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
-        sigaction(signals[i], &action, NULL);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) sigaction(signals[i], &action, NULL);
 }
 
 void crash_guard(const char *command, const char *source, size_t size) {

@@ -56,9 +56,7 @@ static void edit_middle(Arena *arena, Lines a, Lines b, Edits *out) {
     for (size_t r = a.count; fits && r-- > 0;)
         for (size_t c = b.count; c-- > 0;) {
             uint32_t down = best[(r + 1) * width + c], right = best[r * width + c + 1];
-            best[r * width + c] = same(&a.data[r], &b.data[c]) ? best[(r + 1) * width + c + 1] + 1
-                                  : down > right               ? down
-                                                               : right;
+            best[r * width + c] = same(&a.data[r], &b.data[c]) ? best[(r + 1) * width + c + 1] + 1 : down > right ? down : right;
         }
     while (fits && i < a.count && j < b.count) {
         if (same(&a.data[i], &b.data[j])) {
@@ -78,12 +76,9 @@ static Edits edits_of(Arena *arena, Lines a, Lines b) {
     Edits edits = {0};
     size_t start = 0, end = 0;
     while (start < a.count && start < b.count && same(&a.data[start], &b.data[start])) start++;
-    while (end < a.count - start && end < b.count - start &&
-           same(&a.data[a.count - 1 - end], &b.data[b.count - 1 - end]))
-        end++;
+    while (end < a.count - start && end < b.count - start && same(&a.data[a.count - 1 - end], &b.data[b.count - 1 - end])) end++;
     for (size_t i = 0; i < start; i++) add(arena, &edits, ' ', a.data[i]);
-    edit_middle(arena, (Lines){a.data + start, a.count - start - end},
-                (Lines){b.data + start, b.count - start - end}, &edits);
+    edit_middle(arena, (Lines){a.data + start, a.count - start - end}, (Lines){b.data + start, b.count - start - end}, &edits);
     for (size_t i = a.count - end; i < a.count; i++) add(arena, &edits, ' ', a.data[i]);
     return edits;
 }
@@ -98,8 +93,7 @@ static size_t hunk_end(const Edits *edits, size_t from) {
     return end + CONTEXT < edits->len ? end + CONTEXT : edits->len;
 }
 
-static void put_hunk(const Edits *edits, size_t from, size_t to, size_t old_line, size_t new_line,
-                     Str *out) {
+static void put_hunk(const Edits *edits, size_t from, size_t to, size_t old_line, size_t new_line, Str *out) {
     size_t old_count = 0, new_count = 0;
     for (size_t i = from; i < to; i++) {
         old_count += edits->data[i].sign != '+';

@@ -10,8 +10,7 @@ static bool is_hidden(const OptionInfo *o) {
 void options_help(Str *out) {
     str_append(out, "usage: sketchc [COMMAND] [OPTIONS] FILE\n\ncommands:\n");
     for (unsigned i = 0; i < COMMAND_COUNT; i++)
-        str_printf(out, "  %-8s %-13s %s\n", command_table[i].name, command_table[i].operands,
-                   command_table[i].summary);
+        str_printf(out, "  %-8s %-13s %s\n", command_table[i].name, command_table[i].operands, command_table[i].summary);
     str_append(out, "\noptions:\n");
     for (unsigned i = 0; i < OPTION_COUNT; i++) {
         const OptionInfo *o = &option_table[i];
@@ -21,13 +20,11 @@ void options_help(Str *out) {
             str_printf(out, "  -%c, ", o->letter);
         else
             str_append(out, "      ");
-        str_printf(out, "%s%s%s%s\n          %s\n", dash, o->name, o->argument[0] ? "=" : "",
-                   o->argument, o->summary);
+        str_printf(out, "%s%s%s%s\n          %s\n", dash, o->name, o->argument[0] ? "=" : "", o->argument, o->summary);
     }
-    str_append(out,
-               "\nexit status: 0 ok, 1 source error, 2 usage, 3 verification failed, 4 missing on "
-               "this machine\n"
-               "(sketchc doctor says what), 5 a bug of sketchc, 124 time limit, 130 interrupted\n");
+    str_append(out, "\nexit status: 0 ok, 1 source error, 2 usage, 3 verification failed, 4 missing on "
+                    "this machine\n"
+                    "(sketchc doctor says what), 5 a bug of sketchc, 124 time limit, 130 interrupted\n");
 }
 
 static void man_text(Str *out, const char *text) {
@@ -85,15 +82,13 @@ static void print_bash(Str *out) {
     for (unsigned i = 0; i < OPTION_COUNT; i++) {
         if (is_hidden(&option_table[i]) || !has_choices(&option_table[i])) continue;
         str_printf(out, "    --%s=*) COMPREPLY=($(compgen -W \"", option_table[i].name);
-        for (const char *p = option_table[i].argument; *p; p++)
-            str_append_char(out, *p == '|' ? ' ' : *p);
+        for (const char *p = option_table[i].argument; *p; p++) str_append_char(out, *p == '|' ? ' ' : *p);
         str_append(out, "\" -- \"${cur#*=}\")) ;;\n");
     }
     str_append(out, "    -*) COMPREPLY=($(compgen -W \"");
     for (unsigned i = 0; i < OPTION_COUNT; i++)
         if (!is_hidden(&option_table[i]))
-            str_printf(out, "%s%s%s ", option_dashes(&option_table[i]),
-                       option_table[i].name, option_table[i].argument[0] ? "=" : "");
+            str_printf(out, "%s%s%s ", option_dashes(&option_table[i]), option_table[i].name, option_table[i].argument[0] ? "=" : "");
     str_append(out, "\" -- \"$cur\")) ;;\n    *) COMPREPLY=($(compgen -W \"");
     for (unsigned i = 0; i < COMMAND_COUNT; i++) str_printf(out, "%s ", command_table[i].name);
     str_append(out, "\" -- \"$cur\") $(compgen -f -- \"$cur\")) ;;\n    esac\n}\ncomplete -o "
@@ -147,8 +142,7 @@ static void print_fish(Str *out) {
         str_append(out, "'\n");
     }
     for (unsigned i = 0; i < COMMAND_COUNT; i++) {
-        str_printf(out, "complete -c sketchc -n __fish_use_subcommand -a %s -d '",
-                   command_table[i].name);
+        str_printf(out, "complete -c sketchc -n __fish_use_subcommand -a %s -d '", command_table[i].name);
         single_quoted(out, command_table[i].summary);
         str_append(out, "'\n");
     }
@@ -180,16 +174,14 @@ static void markdown_commands(const OptionInfo *o, Str *out) {
 static void print_markdown(Str *out) {
     str_append(out, "| command | operands | |\n| --- | --- | --- |\n");
     for (unsigned i = 0; i < COMMAND_COUNT; i++)
-        str_printf(out, "| `%s` | %s | %s |\n", command_table[i].name, command_table[i].operands,
-                   command_table[i].summary);
+        str_printf(out, "| `%s` | %s | %s |\n", command_table[i].name, command_table[i].operands, command_table[i].summary);
     str_append(out, "\n| option | with | |\n| --- | --- | --- |\n");
     for (unsigned i = 0; i < OPTION_COUNT; i++) {
         const OptionInfo *o = &option_table[i];
         if (is_hidden(o)) continue;
         str_append(out, "| `");
         if (o->letter) str_printf(out, "-%c`, `", o->letter);
-        str_printf(out, "%s%s%s", option_dashes(o), o->name,
-                   o->argument[0] ? "=" : "");
+        str_printf(out, "%s%s%s", option_dashes(o), o->name, o->argument[0] ? "=" : "");
         cell(out, o->argument);
         str_append(out, "` | ");
         markdown_commands(o, out);
@@ -198,8 +190,7 @@ static void print_markdown(Str *out) {
         str_append(out, " |\n");
     }
     str_append(out, "\n| variable | |\n| --- | --- |\n");
-    for (unsigned i = 0; i < ENV_COUNT; i++)
-        str_printf(out, "| `%s` | %s |\n", env_name((EnvId)i), env_use((EnvId)i));
+    for (unsigned i = 0; i < ENV_COUNT; i++) str_printf(out, "| `%s` | %s |\n", env_name((EnvId)i), env_use((EnvId)i));
 }
 
 bool options_document(const char *form, const char *version, Str *out) {

@@ -23,7 +23,9 @@ int fail_output(int status) {
     bool lost = fflush(stdout) != 0, before = ferror(stdout);
     if (!lost && !before) return status;
     /* Where an earlier write failed, its reason is gone. */
-    if (!said) fail(0, "cannot write to standard output%s%s; where the command knows it, -o FILE names a file", errno ? ": " : "", errno ? strerror(errno) : "");
+    if (!said)
+        fail(0, "cannot write to standard output%s%s; where the command knows it, -o FILE names a file", errno ? ": " : "",
+             errno ? strerror(errno) : "");
     said = true;
     return status ? status : STATUS_USAGE;
 }

@@ -5,8 +5,7 @@
 #include <string.h>
 
 const OptionInfo option_table[OPTION_COUNT] = {
-#define OPTION(id, name, letter, argument, commands, summary)                                      \
-    {name, letter, argument, commands, summary},
+#define OPTION(id, name, letter, argument, commands, summary) {name, letter, argument, commands, summary},
 #include "options.def"
 #undef OPTION
 };
@@ -37,8 +36,7 @@ static bool give(Arena *arena, CommandLine *line, unsigned id, const char *value
 }
 
 /* argv[*i] is an option; takes its argument from the word itself or the next one. */
-static bool parse_option(Arena *arena, int argc, char **argv, int *i, CommandLine *line,
-                         Str *error) {
+static bool parse_option(Arena *arena, int argc, char **argv, int *i, CommandLine *line, Str *error) {
     const char *word = argv[*i];
     bool is_long = word[1] == '-';
     const char *name = word + (is_long ? 2 : 1), *equals = strchr(name, '=');
@@ -46,8 +44,8 @@ static bool parse_option(Arena *arena, int argc, char **argv, int *i, CommandLin
         const OptionInfo *o = &option_table[id];
         size_t length = strlen(o->name);
         bool takes = o->argument[0] != 0;
-        bool named = (is_long || option_has_one_dash(o)) && strncmp(name, o->name, length) == 0 &&
-                     (name[length] == 0 || name[length] == '=');
+        bool named =
+            (is_long || option_has_one_dash(o)) && strncmp(name, o->name, length) == 0 && (name[length] == 0 || name[length] == '=');
         bool lettered = !is_long && !named && o->letter && name[0] == o->letter;
         if (!named && !lettered) continue;
         if (!takes) {
@@ -123,8 +121,7 @@ bool options_check(const CommandLine *line, Str *error) {
     for (size_t i = 0; i < line->given.len; i++) {
         const GivenOption *g = &line->given.data[i];
         const OptionInfo *o = &option_table[g->id];
-        bool fits =
-            !o->commands[0] || o->commands[0] == '*' || strchr(o->commands, command->letter);
+        bool fits = !o->commands[0] || o->commands[0] == '*' || strchr(o->commands, command->letter);
         if (!fits)
             str_printf(error, "--%s does not go with sketchc %s", o->name, command->name);
         else if (o->argument[0] && !g->value[0])

@@ -13,19 +13,18 @@ typedef struct {
 
 enum { EXIT_MISTAKE = 1, EXIT_USAGE = 2, EXIT_BUG = 5 };
 
-static const char usage[] =
-    "usage: sketch-opt [OPTIONS] FILE|-\n"
-    "Reads text IR, verifies it, runs passes over it and prints the result.\n"
-    "  --passes=A,B           run these passes, in order (default: none)\n"
-    "  --arch=NAME            the target that passes see (default: sm_80)\n"
-    "  --print-ir-after=A|all print the IR after these passes, to standard error\n"
-    "  --stop-after=A         stop after this pass\n"
-    "  --verify-each          verify after every pass, and that the IR reads back as printed\n"
-    "  --deterministic        passes keep results independent of the order of atomics\n"
-    "  --strict-hints         a hint that cannot be honoured is an error\n"
-    "  --quiet                print no IR at the end\n"
-    "  -ftime-report          print the time of each pass to standard error\n"
-    "  --help                 print this text\n";
+static const char usage[] = "usage: sketch-opt [OPTIONS] FILE|-\n"
+                            "Reads text IR, verifies it, runs passes over it and prints the result.\n"
+                            "  --passes=A,B           run these passes, in order (default: none)\n"
+                            "  --arch=NAME            the target that passes see (default: sm_80)\n"
+                            "  --print-ir-after=A|all print the IR after these passes, to standard error\n"
+                            "  --stop-after=A         stop after this pass\n"
+                            "  --verify-each          verify after every pass, and that the IR reads back as printed\n"
+                            "  --deterministic        passes keep results independent of the order of atomics\n"
+                            "  --strict-hints         a hint that cannot be honoured is an error\n"
+                            "  --quiet                print no IR at the end\n"
+                            "  -ftime-report          print the time of each pass to standard error\n"
+                            "  --help                 print this text\n";
 
 /* ---- Command line ---- */
 
@@ -44,11 +43,9 @@ static bool option_flag(const char *arg, const char *name, bool *flag) {
 
 static bool parse_argument(Command *c, const char *arg) {
     if (option_value(arg, "--passes", &c->passes) || option_value(arg, "--arch", &c->arch) ||
-        option_value(arg, "--print-ir-after", &c->options.print_after) ||
-        option_value(arg, "--stop-after", &c->options.stop_after))
+        option_value(arg, "--print-ir-after", &c->options.print_after) || option_value(arg, "--stop-after", &c->options.stop_after))
         return true;
-    if (option_flag(arg, "--verify-each", &c->options.verify_each) ||
-        option_flag(arg, "--deterministic", &c->deterministic) ||
+    if (option_flag(arg, "--verify-each", &c->options.verify_each) || option_flag(arg, "--deterministic", &c->deterministic) ||
         option_flag(arg, "--strict-hints", &c->strict_hints) || option_flag(arg, "--help", &c->help) ||
         option_flag(arg, "--quiet", &c->quiet) || option_flag(arg, "-ftime-report", &c->time_report))
         return true;

@@ -1,12 +1,12 @@
 /* The driver: reads the command line and files, calls libsketchc, writes what comes back. */
 #include "sketchc.h"
+#include "ask.h"
 #include "crash.h"
 #include "diff.h"
 #include "fail.h"
 #include "lsp/lsp.h"
 #include "options.h"
 #include "supervise.h"
-#include "ask.h"
 #include "support.h"
 
 #include <errno.h>
@@ -42,9 +42,7 @@ static unsigned log_bits(const char **unknown) {
     unsigned bits = 0;
     for (const char *p = env_get(ENV_LOG); p && *p;) {
         size_t n = strcspn(p, ","), i = 0;
-        while (i < COUNT_OF(log_names) &&
-               (strlen(log_names[i]) != n || strncmp(log_names[i], p, n) != 0))
-            i++;
+        while (i < COUNT_OF(log_names) && (strlen(log_names[i]) != n || strncmp(log_names[i], p, n) != 0)) i++;
         if (i < COUNT_OF(log_names))
             bits |= 1u << i;
         else if (n && unknown)
@@ -61,9 +59,7 @@ static bool logs(unsigned bit) {
 static void check_log(void) {
     const char *unknown = NULL;
     log_bits(&unknown);
-    if (unknown)
-        fprintf(stderr, "sketchc: SKETCHC_LOG knows compile, passes and run, not \"%.*s\"\n",
-                (int)strcspn(unknown, ","), unknown);
+    if (unknown) fprintf(stderr, "sketchc: SKETCHC_LOG knows compile, passes and run, not \"%.*s\"\n", (int)strcspn(unknown, ","), unknown);
 }
 
 static double now(void) {
@@ -91,8 +87,7 @@ static int read_defines(Driver *d) {
         if (d->line.given.data[i].id != OPTION_DEFINE) continue;
         sketchc_define *p = &defines[d->compile.define_count];
         if (!split_pair(d, d->line.given.data[i].value, &p->name, &p->value))
-            return fail(SKETCHC_USAGE_ERROR, "-D wants NAME=VALUE, not \"%s\"",
-                        d->line.given.data[i].value);
+            return fail(SKETCHC_USAGE_ERROR, "-D wants NAME=VALUE, not \"%s\"", d->line.given.data[i].value);
         d->compile.define_count++;
     }
     d->compile.defines = d->run.defines = defines;
@@ -103,8 +98,7 @@ static int read_defines(Driver *d) {
 static int read_number(const Driver *d, OptionId id, const char *name, double *number) {
     const char *text = value(d, id);
     if (text && (!parse_double(text, number) || *number < 0 || *number > 9e18))
-        return fail(SKETCHC_USAGE_ERROR, "--%s wants a number of at least 0, not \"%s\"", name,
-                    text);
+        return fail(SKETCHC_USAGE_ERROR, "--%s wants a number of at least 0, not \"%s\"", name, text);
     return 0;
 }
 
@@ -121,10 +115,8 @@ static const char *read_cases(const Driver *d) {
 
 static int read_run_options(Driver *d) {
     double seed = 0, bytes = 0, limit = 0, samples = 0;
-    int bad = read_number(d, OPTION_SEED, "seed", &seed) |
-              read_number(d, OPTION_MAX_BYTES, "max-bytes", &bytes) |
-              read_number(d, OPTION_TIME_LIMIT, "time-limit", &limit) |
-              read_number(d, OPTION_SAMPLES, "samples", &samples);
+    int bad = read_number(d, OPTION_SEED, "seed", &seed) | read_number(d, OPTION_MAX_BYTES, "max-bytes", &bytes) |
+              read_number(d, OPTION_TIME_LIMIT, "time-limit", &limit) | read_number(d, OPTION_SAMPLES, "samples", &samples);
     if (bad) return SKETCHC_USAGE_ERROR;
     d->run.size = sizeof d->run;
     d->run.seed = (uint64_t)seed;
@@ -158,8 +150,7 @@ static int read_options(Driver *d) {
     if (file) {
         Str text;
         str_init(&text);
-        if (!file_read(file, SOURCE_LIMIT, &text))
-            return fail(SKETCHC_USAGE_ERROR, "cannot read %s: %s", file, strerror(errno));
+        if (!file_read(file, SOURCE_LIMIT, &text)) return fail(SKETCHC_USAGE_ERROR, "cannot read %s: %s", file, strerror(errno));
         d->compile.target_file = arena_strdup(d->arena, text.data);
         str_release(&text);
     }
@@ -181,10 +172,7 @@ static int choose_machine(Driver *d, bool will_run) {
     const char *target = d->compile.target ? d->compile.target : "nvptx";
     char *arch = sketchc_native_arch(target);
     if (!arch && native)
-        return fail(
-            SKETCHC_MISSING,
-            "--arch=native: this machine has no device for -t %s (sketchc doctor says what it has)",
-            target);
+        return fail(SKETCHC_MISSING, "--arch=native: this machine has no device for -t %s (sketchc doctor says what it has)", target);
     d->compile.arch = arch ? arena_strdup(d->arena, arch) : NULL;
     sketchc_free(arch);
     return 0;
@@ -208,15 +196,16 @@ static void report_diagnostics(const Driver *d, const sketchc_unit *unit) {
     if (!unit) return;
     if (!form) form = "text";
     bool verbose = given(d, OPTION_VERBOSE);
-    if (strcmp(form, "text") == 0 && wants_color(d)) form = verbose ? "color" : "brief-color";
-    else if (strcmp(form, "text") == 0 && !verbose) form = "brief";
+    if (strcmp(form, "text") == 0 && wants_color(d))
+        form = verbose ? "color" : "brief-color";
+    else if (strcmp(form, "text") == 0 && !verbose)
+        form = "brief";
     char *text = sketchc_diagnostics(unit, form);
     bool quiet = given(d, OPTION_QUIET) && !sketchc_error_count(unit);
     if (text && !quiet) fputs(text, stderr);
     sketchc_free(text);
     print_and_free(stderr, sketchc_ir_dump(unit));
-    if (given(d, OPTION_TIME_REPORT) || logs(LOG_PASSES))
-        print_and_free(stderr, sketchc_time_report(unit));
+    if (given(d, OPTION_TIME_REPORT) || logs(LOG_PASSES)) print_and_free(stderr, sketchc_time_report(unit));
 }
 
 static void save_reproducer(const sketchc_unit *unit) {
@@ -224,15 +213,13 @@ static void save_reproducer(const sketchc_unit *unit) {
     if (!text) return;
     const char *path = "sketchc-bug.skir";
     if (file_write_atomic(path, text, strlen(text), 0600))
-        fprintf(stderr, "sketchc: this is a bug of sketchc; %s repeats it, please report it\n",
-                path);
+        fprintf(stderr, "sketchc: this is a bug of sketchc; %s repeats it, please report it\n", path);
     sketchc_free(text);
 }
 
 static int read_source(const char *path, size_t limit, Str *text) {
     if (file_read(path, limit, text)) return 0;
-    return fail(errno == EFBIG ? SKETCHC_SOURCE_ERROR : SKETCHC_USAGE_ERROR, "cannot read %s: %s",
-                path, strerror(errno));
+    return fail(errno == EFBIG ? SKETCHC_SOURCE_ERROR : SKETCHC_USAGE_ERROR, "cannot read %s: %s", path, strerror(errno));
 }
 
 static int write_output(const Driver *d, const char *data, size_t size) {
@@ -249,18 +236,14 @@ static int write_output(const Driver *d, const char *data, size_t size) {
 
 static int one_operand(const Driver *d, const char *what) {
     if (d->line.operands.len == 1) return 0;
-    if (!d->line.operands.len)
-        return fail(SKETCHC_USAGE_ERROR, "%s is missing; sketchc --help", what);
-    return fail(SKETCHC_USAGE_ERROR, "one %s at a time, please: \"%s\" is too many", what,
-                d->line.operands.data[1]);
+    if (!d->line.operands.len) return fail(SKETCHC_USAGE_ERROR, "%s is missing; sketchc --help", what);
+    return fail(SKETCHC_USAGE_ERROR, "one %s at a time, please: \"%s\" is too many", what, d->line.operands.data[1]);
 }
 
 /* The library's work on one source, guarded: a crash in it is ours. Either an output or an
  * artifact. */
-static int compile(Driver *d, const char *path, const Str *text, const char *form, Str *out,
-                   sketchc_artifact **artifact) {
-    sketchc_unit *unit =
-        sketchc_unit_create(strcmp(path, "-") ? path : "<stdin>", text->data, text->len);
+static int compile(Driver *d, const char *path, const Str *text, const char *form, Str *out, sketchc_artifact **artifact) {
+    sketchc_unit *unit = sketchc_unit_create(strcmp(path, "-") ? path : "<stdin>", text->data, text->len);
     if (!unit) return fail(SKETCHC_OUT_OF_MEMORY, "out of memory");
     char *data = NULL;
     size_t size = 0;
@@ -269,18 +252,15 @@ static int compile(Driver *d, const char *path, const Str *text, const char *for
     d->compile.context = arena_strdup(d->arena, d->compile.fault ? d->compile.fault : "");
     crash_guard(d->command, text->data, text->len);
     if (d->compile.fault && strcmp(d->compile.fault, "abort-early") == 0) abort();
-    int status = artifact ? (int)sketchc_compile(unit, &d->compile, artifact)
-                 : given(d, OPTION_EXPLAIN)
-                     ? (int)sketchc_predict(unit, &d->compile, given(d, OPTION_JSON) ? "json" : "text", &data)
-                     : (int)sketchc_emit(unit, &d->compile, form, &data, &size);
+    int status = artifact                   ? (int)sketchc_compile(unit, &d->compile, artifact)
+                 : given(d, OPTION_EXPLAIN) ? (int)sketchc_predict(unit, &d->compile, given(d, OPTION_JSON) ? "json" : "text", &data)
+                                            : (int)sketchc_emit(unit, &d->compile, form, &data, &size);
     if (data && !size) size = strlen(data);
     crash_unguard();
     report_diagnostics(d, unit);
     if (status == SKETCHC_BUG) save_reproducer(unit);
     if (!status && !artifact) str_append_n(out, data, size);
-    if (logs(LOG_COMPILE))
-        fprintf(stderr, "sketchc: compile: %s: status %d, %.3f ms\n", path, status,
-                1e3 * (now() - start));
+    if (logs(LOG_COMPILE)) fprintf(stderr, "sketchc: compile: %s: status %d, %.3f ms\n", path, status, 1e3 * (now() - start));
     sketchc_free(data);
     sketchc_unit_destroy(unit);
     return status;
@@ -297,12 +277,10 @@ static int command_compile(Driver *d) {
         status = choose_machine(d, false);
     }
     if (!status && given(d, OPTION_PROPOSE))
-        return command_propose(d->arena, &d->line, &d->compile, d->line.operands.data[0], d->run.seed,
-                               d->run.time_limit_s);
+        return command_propose(d->arena, &d->line, &d->compile, d->line.operands.data[0], d->run.seed, d->run.time_limit_s);
     const char *form = value(d, OPTION_EMIT), *output = value(d, OPTION_OUTPUT);
     bool to_terminal = (!output || strcmp(output, "-") == 0) && isatty(STDOUT_FILENO);
-    if (!status && is_binary(form) && to_terminal)
-        status = fail(SKETCHC_USAGE_ERROR, "--emit=%s is binary; give -o FILE", form);
+    if (!status && is_binary(form) && to_terminal) status = fail(SKETCHC_USAGE_ERROR, "--emit=%s is binary; give -o FILE", form);
     if (!status) status = choose_machine(d, false);
     if (status) return status;
     Str text, out;
@@ -354,37 +332,31 @@ static int load(Driver *d, const char *path, sketchc_artifact **artifact) {
     return status;
 }
 
-static int read_files(Driver *d, OptionId id, const char *name, sketchc_file **files,
-                      size_t *count) {
+static int read_files(Driver *d, OptionId id, const char *name, sketchc_file **files, size_t *count) {
     *files = ARENA_ARRAY(d->arena, sketchc_file, d->line.given.len + 1);
     for (size_t i = 0; i < d->line.given.len; i++) {
         if (d->line.given.data[i].id != id) continue;
         sketchc_file *f = &(*files)[(*count)++];
         if (!split_pair(d, d->line.given.data[i].value, &f->name, &f->path))
-            return fail(SKETCHC_USAGE_ERROR, "--%s wants TENSOR=FILE.npy, not \"%s\"", name,
-                        d->line.given.data[i].value);
+            return fail(SKETCHC_USAGE_ERROR, "--%s wants TENSOR=FILE.npy, not \"%s\"", name, d->line.given.data[i].value);
     }
     return 0;
 }
 
-static int run_once(Driver *d, const sketchc_artifact *artifact, const char *format,
-                    char **report) {
+static int run_once(Driver *d, const sketchc_artifact *artifact, const char *format, char **report) {
     sketchc_file *inputs, *outputs;
     size_t input_count = 0, output_count = 0;
     int status = read_files(d, OPTION_IN, "in", &inputs, &input_count);
     if (!status) status = read_files(d, OPTION_OUT, "out", &outputs, &output_count);
     if (status) return status;
-    return (int)sketchc_run(artifact, &d->run, inputs, input_count, outputs, output_count, format,
-                            report);
+    return (int)sketchc_run(artifact, &d->run, inputs, input_count, outputs, output_count, format, report);
 }
 
 static int execute(Driver *d, const char *path) {
     sketchc_artifact *artifact = NULL;
     int status = load(d, path, &artifact);
     if (status) return status;
-    const char *format = given(d, OPTION_JSON)      ? "json"
-                         : given(d, OPTION_VERBOSE) ? "verbose"
-                                                    : "text";
+    const char *format = given(d, OPTION_JSON) ? "json" : given(d, OPTION_VERBOSE) ? "verbose" : "text";
     char *report = NULL;
     double start = now();
     if (d->line.command == COMMAND_VERIFY)
@@ -393,8 +365,7 @@ static int execute(Driver *d, const char *path) {
         status = (int)sketchc_bench(artifact, &d->run, format, &report);
     else
         status = run_once(d, artifact, format, &report);
-    if (logs(LOG_RUN))
-        fprintf(stderr, "sketchc: run: %s: status %d, %.3f s\n", path, status, now() - start);
+    if (logs(LOG_RUN)) fprintf(stderr, "sketchc: run: %s: status %d, %.3f s\n", path, status, now() - start);
     /* What went wrong in `run` belongs to standard error; a report is the output. */
     bool is_message = d->line.command == COMMAND_RUN && !given(d, OPTION_JSON);
     bool quiet = given(d, OPTION_QUIET) && !status && !given(d, OPTION_JSON);
@@ -422,8 +393,7 @@ static int command_execute(Driver *d) {
 
 /* The file in the one style, into `out`. */
 static int format_text(Driver *d, const char *path, const Str *text, Str *out) {
-    sketchc_unit *unit =
-        sketchc_unit_create(strcmp(path, "-") ? path : "<stdin>", text->data, text->len);
+    sketchc_unit *unit = sketchc_unit_create(strcmp(path, "-") ? path : "<stdin>", text->data, text->len);
     if (!unit) return fail(SKETCHC_BUG, "out of memory");
     char *data;
     size_t size;
@@ -485,8 +455,7 @@ static int explain_file(Driver *d, const char *path) {
     if (!d->compile.target) d->compile.target = "cuda";
     int status = choose_machine(d, false);
     if (!status) status = read_source(path, SOURCE_LIMIT, &text);
-    sketchc_unit *unit =
-        status ? NULL : sketchc_unit_create(strcmp(path, "-") ? path : "<stdin>", text.data, text.len);
+    sketchc_unit *unit = status ? NULL : sketchc_unit_create(strcmp(path, "-") ? path : "<stdin>", text.data, text.len);
     char *page = NULL;
     size_t size = 0;
     if (unit) {
@@ -546,11 +515,9 @@ static int print_version(const Driver *d) {
     if (given(d, OPTION_JSON))
         printf("{\"format\": 1, \"kind\": \"version\", \"version\": \"%s\", \"api\": %u, \"llvm\": "
                "%s%s%s}\n",
-               sketchc_version(), sketchc_api_version(), llvm ? "\"" : "", llvm ? llvm : "null",
-               llvm ? "\"" : "");
+               sketchc_version(), sketchc_api_version(), llvm ? "\"" : "", llvm ? llvm : "null", llvm ? "\"" : "");
     else
-        printf("sketchc %s (%s%s)\n", sketchc_version(), llvm ? "LLVM " : "no PTX target",
-               llvm ? llvm : "");
+        printf("sketchc %s (%s%s)\n", sketchc_version(), llvm ? "LLVM " : "no PTX target", llvm ? llvm : "");
     return 0;
 }
 
@@ -607,8 +574,7 @@ static int dispatch(Driver *d) {
     case COMMAND_FMT:
         return command_format(d);
     case COMMAND_LSP:
-        return d->line.operands.len ? fail(SKETCHC_USAGE_ERROR, "lsp takes no file")
-                                    : lsp_serve(STDIN_FILENO, STDOUT_FILENO);
+        return d->line.operands.len ? fail(SKETCHC_USAGE_ERROR, "lsp takes no file") : lsp_serve(STDIN_FILENO, STDOUT_FILENO);
     case COMMAND_GRAMMAR:
         return command_grammar(d);
     case COMMAND_CONFIG:
@@ -652,9 +618,7 @@ int main(int argc, char **argv) {
     d.command = join_words(d.arena, argc, argv);
     Str error;
     str_init(&error);
-    int status = options_parse(d.arena, argc, argv, &d.line, &error)
-                     ? dispatch(&d)
-                     : fail(SKETCHC_USAGE_ERROR, "%s", error.data);
+    int status = options_parse(d.arena, argc, argv, &d.line, &error) ? dispatch(&d) : fail(SKETCHC_USAGE_ERROR, "%s", error.data);
     str_release(&error);
     arena_destroy(d.arena);
     return fail_output(status);

@@ -31,9 +31,9 @@ typedef struct {
     const Shape *shape;
     const unsigned char *got;
     const Samples *samples;
-    const Naive *naive; /* to be asked the same; may be null */
+    const Naive *naive;            /* to be asked the same; may be null */
     bool poisoned, exact, outside; /* outside: the operator reads outside of a tensor */
-    Tally *tallies; /* by piece */
+    Tally *tallies;                /* by piece */
     pthread_mutex_t mutex;
     RunSlot *free_runs; /* runs keep their memo from piece to piece */
     bool failed;
@@ -82,8 +82,7 @@ static bool allclose_off(double got, double want, Dtype dtype) {
     return error != 0 && !(error <= tolerance + tolerance * fabs(want));
 }
 
-static void tally_ratio(Tally *t, double error, double bound, double got, double want,
-                        int64_t index) {
+static void tally_ratio(Tally *t, double error, double bound, double got, double want, int64_t index) {
     double ratio = ratio_of(error, bound);
     t->rated++;
     t->ratio_squares += ratio * ratio;
@@ -115,8 +114,7 @@ static void tally_unknown(Tally *t, double got, double error) {
     t->unknown += error > 0 || !isfinite(got);
 }
 
-static void tally_element(const Compare *c, Tally *t, int64_t index, const EvalResult *want,
-                          size_t at) {
+static void tally_element(const Compare *c, Tally *t, int64_t index, const EvalResult *want, size_t at) {
     Dtype dtype = c->shape->dtype;
     const unsigned char *memory = c->got + (size_t)index * dtype_size(dtype);
     bool real = dtype_is_float(dtype);
@@ -146,8 +144,7 @@ static void compare_chunk(Compare *c, EvalRun *run, Tally *t, int64_t begin, siz
     bool undecided[DENSE_CHUNK];
     uint8_t way[DENSE_CHUNK];
     EvalResult want = {value, integer, bound, undecided, way};
-    for (size_t i = 0; i < count; i++)
-        flat[i] = c->samples->flat ? c->samples->flat[begin + (int64_t)i] : begin + (int64_t)i;
+    for (size_t i = 0; i < count; i++) flat[i] = c->samples->flat ? c->samples->flat[begin + (int64_t)i] : begin + (int64_t)i;
     if (!eval_run(run, c->output, count, flat, &want)) c->outside = true; /* only ever set */
     for (size_t i = 0; i < count; i++) tally_element(c, t, flat[i], &want, i);
     bool real = dtype_is_float(c->shape->dtype);
@@ -255,14 +252,16 @@ static void judge_ties(Verdict *v, const OutputVerdict *o, int64_t count, int64_
 static void judge_unknown(Verdict *v, const OutputVerdict *o, const Tally *t, const CompareOptions *options) {
     int64_t limit = limit_of_ties(o->checked, COMPARE_UNDECIDED_SHARE, COMPARE_UNDECIDED_FLOOR, 8);
     if (t->unknown > limit)
-        verdict_fail(v, CHECK_POWER, t->unknown,
-                     "%s: nothing is known of %lld of %lld elements, %lld may be so: on the way a number leaves the range of its type, or "
-                     "divides or is taken the logarithm of where it may be 0, as products of many factors do; choose sizes or data at which "
-                     "they stay within it",
-                     o->name, (long long)t->unknown, (long long)o->checked, (long long)limit);
+        verdict_fail(
+            v, CHECK_POWER, t->unknown,
+            "%s: nothing is known of %lld of %lld elements, %lld may be so: on the way a number leaves the range of its type, or "
+            "divides or is taken the logarithm of where it may be 0, as products of many factors do; choose sizes or data at which "
+            "they stay within it",
+            o->name, (long long)t->unknown, (long long)o->checked, (long long)limit);
     else if (options->fed && t->nans > 0 && t->nans == t->checked)
         verdict_fail(v, CHECK_POWER, t->nans,
-                     "%s: the operator makes NaN of all %lld elements, and so may any kernel that overflows; choose sizes or data at which it makes numbers",
+                     "%s: the operator makes NaN of all %lld elements, and so may any kernel that overflows; choose sizes or data at which "
+                     "it makes numbers",
                      o->name, (long long)o->checked);
 }
 
@@ -270,7 +269,8 @@ static void judge_all_ties(Verdict *v, const OutputVerdict *o, const Tally *t, c
     if (options->special) return;
     if (!options->derived) judge_unknown(v, o, t, options);
     judge_ties(v, o, t->undecided, limit_of_ties(o->checked, COMPARE_UNDECIDED_SHARE, COMPARE_UNDECIDED_FLOOR, 8));
-    int64_t steps = limit_of_ties(o->checked, COMPARE_UNDECIDED_SHARE, COMPARE_STEP_FLOOR, 1), near = (int64_t)(COMPARE_STEP_SHARE * (double)t->straddled);
+    int64_t steps = limit_of_ties(o->checked, COMPARE_UNDECIDED_SHARE, COMPARE_STEP_FLOOR, 1),
+            near = (int64_t)(COMPARE_STEP_SHARE * (double)t->straddled);
     judge_ties(v, o, t->stepped, steps > near ? steps : near);
 }
 
@@ -279,13 +279,12 @@ static void judge_bounds(Verdict *v, const OutputVerdict *o, const Tally *t) {
         verdict_fail(v, CHECK_BOUND, o->outside,
                      "%s: %lld of %lld elements are outside their bound; worst at %lld: got %.9g, "
                      "want %.9g within %.3g",
-                     o->name, (long long)o->outside, (long long)o->checked, (long long)o->worst,
-                     o->worst_got, o->worst_want, o->worst_bound);
+                     o->name, (long long)o->outside, (long long)o->checked, (long long)o->worst, o->worst_got, o->worst_want,
+                     o->worst_bound);
     verdict_pass(v, CHECK_BOUND);
     if (t->rated >= COMPARE_RMS_MIN_COUNT) {
         if (!(o->rms < VERIFY_RMS_FIGURE))
-            verdict_fail(v, CHECK_RMS, 1, "%s: rms of error over bound is %.3g, allowed %.3g",
-                         o->name, o->rms, VERIFY_RMS_FIGURE);
+            verdict_fail(v, CHECK_RMS, 1, "%s: rms of error over bound is %.3g, allowed %.3g", o->name, o->rms, VERIFY_RMS_FIGURE);
         verdict_pass(v, CHECK_RMS);
     }
     verdict_pass(v, CHECK_UNDECIDED);
@@ -293,34 +292,28 @@ static void judge_bounds(Verdict *v, const OutputVerdict *o, const Tally *t) {
 
 static void judge_exact(Verdict *v, const OutputVerdict *o, const Tally *t) {
     if (t->inexact)
-        verdict_fail(v, CHECK_EXACT, t->inexact,
-                     "%s: %lld elements are not exact at these sizes and data", o->name,
-                     (long long)t->inexact);
+        verdict_fail(v, CHECK_EXACT, t->inexact, "%s: %lld elements are not exact at these sizes and data", o->name, (long long)t->inexact);
     else if (o->outside)
-        verdict_fail(v, CHECK_EXACT, o->outside, "%s: %lld elements differ from the exact result",
-                     o->name, (long long)o->outside);
+        verdict_fail(v, CHECK_EXACT, o->outside, "%s: %lld elements differ from the exact result", o->name, (long long)o->outside);
     verdict_pass(v, CHECK_EXACT);
 }
 
 static void judge_other_rules(Verdict *v, const OutputVerdict *o, const Tally *t) {
     if (!(o->paper_fraction <= o->paper_tau))
-        verdict_fail(v, CHECK_PAPER_RULE, t->paper_off,
-                     "%s: a fraction of %.3g is off by more than %.3g", o->name, o->paper_fraction,
+        verdict_fail(v, CHECK_PAPER_RULE, t->paper_off, "%s: a fraction of %.3g is off by more than %.3g", o->name, o->paper_fraction,
                      o->paper_tau);
     verdict_pass(v, CHECK_PAPER_RULE);
     if (t->allclose_off)
-        verdict_fail(v, CHECK_ALLCLOSE, t->allclose_off, "%s: %lld elements are not close", o->name,
-                     (long long)t->allclose_off);
+        verdict_fail(v, CHECK_ALLCLOSE, t->allclose_off, "%s: %lld elements are not close", o->name, (long long)t->allclose_off);
     verdict_pass(v, CHECK_ALLCLOSE);
 }
 
 /* `found` by one launch among the elements that were compared. */
 static void judge_unwritten(Verdict *v, const Shape *shape, const void *got, const void *second, int64_t found) {
-    if (second || poison_is_distinctive(shape->dtype))
-        found = poison_count(shape->dtype, got, second, shape->elements, NULL);
+    if (second || poison_is_distinctive(shape->dtype)) found = poison_count(shape->dtype, got, second, shape->elements, NULL);
     if (found)
-        verdict_fail(v, CHECK_UNWRITTEN, found, "%s: %lld of %lld elements were never written",
-                     shape->name, (long long)found, (long long)shape->elements);
+        verdict_fail(v, CHECK_UNWRITTEN, found, "%s: %lld of %lld elements were never written", shape->name, (long long)found,
+                     (long long)shape->elements);
     verdict_pass(v, CHECK_UNWRITTEN);
 }
 
@@ -376,8 +369,7 @@ static void say_what_hides(OutputVerdict *o, const Shape *shape, const Samples *
     o->hidden_tile = samples_hide(shape, samples, o->tile[0], o->tile[1]);
 }
 
-void verdict_check_output(Verdict *v, const Evaluator *ev, unsigned output, const void *got,
-                          bool poisoned, const CompareOptions *options) {
+void verdict_check_output(Verdict *v, const Evaluator *ev, unsigned output, const void *got, bool poisoned, const CompareOptions *options) {
     const Shape *shape = evaluator_output(ev, output);
     size_t budget = options->sample_budget ? options->sample_budget : SIZE_MAX;
     Samples samples = samples_choose(v->arena, shape, budget, options->seed);

@@ -33,8 +33,7 @@ static inline double unit(const InputSpec *s, int64_t index) {
 }
 
 static inline double own_log(double x) { /* x in (0, 1), no denormal, relative error near 1e-15 */
-    static const double terms[] = {1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11,
-                                   1.0 / 9,  1.0 / 7,  1.0 / 5,  1.0 / 3,  1.0};
+    static const double terms[] = {1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0};
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
     int exponent = (int)(bits >> 52) - 1022;
@@ -60,8 +59,7 @@ static inline double normal_quantile(double p) {
     double r = sqrt(-own_log(q < 0 ? p : 1 - p)), x;
     if (r <= 5) {
         r -= 1.6;
-        x = (((0.17023821103 * r + 1.3067284816) * r + 2.7568153900) * r + 1.4234372777) /
-            ((0.12021132975 * r + 0.73700164250) * r + 1.0);
+        x = (((0.17023821103 * r + 1.3067284816) * r + 2.7568153900) * r + 1.4234372777) / ((0.12021132975 * r + 0.73700164250) * r + 1.0);
     } else {
         r -= 5;
         x = (((0.017337203997 * r + 0.42868294337) * r + 3.0812263860) * r + 6.6579051150) /
@@ -91,8 +89,7 @@ static double matrix_value(const InputSpec *s, int64_t index) {
     int64_t column = index % columns, row = index / columns % rows;
     if (s->kind == INPUT_TRIU && column < row) return 0;
     if (s->kind == INPUT_TRIL && column > row) return 0;
-    if (s->kind == INPUT_SYMMETRIC && column < row)
-        index += (column - row) * columns + (row - column);
+    if (s->kind == INPUT_SYMMETRIC && column < row) index += (column - row) * columns + (row - column);
     return spread(s, index);
 }
 
@@ -138,8 +135,7 @@ static int64_t permutation_value(const InputSpec *s, int64_t index) {
 }
 
 static bool makes_integers(const InputSpec *s) {
-    return s->kind == INPUT_RANDINT || s->kind == INPUT_EXACT || s->kind == INPUT_ONE_HOT ||
-           s->kind == INPUT_PERMUTATION;
+    return s->kind == INPUT_RANDINT || s->kind == INPUT_EXACT || s->kind == INPUT_ONE_HOT || s->kind == INPUT_PERMUTATION;
 }
 
 static int64_t integer_value(const InputSpec *s, int64_t index) {
@@ -224,16 +220,13 @@ static void set_keys(InputSpec *spec, uint64_t seed, const char *name) {
 
 static bool arguments_fit(const InputSpec *spec, const char **error) {
     unsigned rank = spec->shape.rank;
-    bool matrix =
-        spec->kind == INPUT_SYMMETRIC || spec->kind == INPUT_TRIU || spec->kind == INPUT_TRIL;
+    bool matrix = spec->kind == INPUT_SYMMETRIC || spec->kind == INPUT_TRIU || spec->kind == INPUT_TRIL;
     if (matrix && rank < 2) {
         *error = "this generator needs a tensor of rank 2 or more";
-    } else if (spec->kind == INPUT_SYMMETRIC &&
-               spec->shape.extents[rank - 1] != spec->shape.extents[rank - 2]) {
+    } else if (spec->kind == INPUT_SYMMETRIC && spec->shape.extents[rank - 1] != spec->shape.extents[rank - 2]) {
         *error = "symmetric needs its last two extents equal";
-    } else if (spec->kind == INPUT_RANDINT &&
-               !(fabs(spec->a) <= 0x1p31 && fabs(spec->b) <= 0x1p31 && floor(spec->a) == spec->a &&
-                 floor(spec->b) == spec->b && spec->a < spec->b)) {
+    } else if (spec->kind == INPUT_RANDINT && !(fabs(spec->a) <= 0x1p31 && fabs(spec->b) <= 0x1p31 && floor(spec->a) == spec->a &&
+                                                floor(spec->b) == spec->b && spec->a < spec->b)) {
         *error = "randint needs integers lo < hi within 2^31";
     } else if (spec->kind == INPUT_EXACT &&
                !(spec->a >= 0 && spec->a <= 0x1p20 && floor(spec->a) == spec->a && spec->b >= 0 && spec->b <= 1)) {
@@ -246,8 +239,8 @@ static bool arguments_fit(const InputSpec *spec, const char **error) {
     return false;
 }
 
-bool input_spec_init(InputSpec *spec, uint64_t seed, const Shape *shape, const char *generator,
-                     size_t arg_count, const double *args, const char **error) {
+bool input_spec_init(InputSpec *spec, uint64_t seed, const Shape *shape, const char *generator, size_t arg_count, const double *args,
+                     const char **error) {
     int kind = 0;
     while (kind < INPUT_COUNT && strcmp(input_infos[kind].name, generator) != 0) kind++;
     if (kind == INPUT_COUNT) {
@@ -266,8 +259,8 @@ bool input_spec_init(InputSpec *spec, uint64_t seed, const Shape *shape, const c
     return arguments_fit(spec, error);
 }
 
-bool input_spec_of_case(InputSpec *spec, uint64_t seed, const Shape *shape, const IrCaseData *data, const Sizes *sizes,
-                        bool *empty, const char **error) {
+bool input_spec_of_case(InputSpec *spec, uint64_t seed, const Shape *shape, const IrCaseData *data, const Sizes *sizes, bool *empty,
+                        const char **error) {
     double args[4];
     bool sized = false;
     *empty = false;
@@ -349,8 +342,7 @@ static void fill_piece(void *ctx, int64_t begin, int64_t end) {
     Fill *fill = ctx;
     size_t size = dtype_size(fill->spec->shape.dtype);
     for (int64_t at = begin; at < end; at += STRIP)
-        fill_strip(fill->spec, fill->buffer + (size_t)at * size, fill->begin + at,
-                   fill->begin + (end - at < STRIP ? end : at + STRIP));
+        fill_strip(fill->spec, fill->buffer + (size_t)at * size, fill->begin + at, fill->begin + (end - at < STRIP ? end : at + STRIP));
 }
 
 void input_fill(const InputSpec *spec, void *buffer, int64_t begin, int64_t end, unsigned threads) {
@@ -360,8 +352,7 @@ void input_fill(const InputSpec *spec, void *buffer, int64_t begin, int64_t end,
 
 static void note_difference(Fill *fill, long long index) {
     long long seen = atomic_load(&fill->difference);
-    while ((seen < 0 || index < seen) &&
-           !atomic_compare_exchange_weak(&fill->difference, &seen, index)) {
+    while ((seen < 0 || index < seen) && !atomic_compare_exchange_weak(&fill->difference, &seen, index)) {
     }
 }
 
@@ -382,8 +373,7 @@ static void compare_piece(void *ctx, int64_t begin, int64_t end) {
     }
 }
 
-int64_t input_find_difference(const InputSpec *spec, const void *buffer, int64_t begin, int64_t end,
-                              unsigned threads) {
+int64_t input_find_difference(const InputSpec *spec, const void *buffer, int64_t begin, int64_t end, unsigned threads) {
     Fill fill = {.spec = spec, .buffer = (unsigned char *)(uintptr_t)buffer, .begin = begin};
     atomic_init(&fill.difference, -1);
     verify_parallel(end - begin, GRAIN, threads, compare_piece, &fill);

@@ -32,8 +32,7 @@ static void *run_thread(void *arg) {
     return NULL;
 }
 
-void verify_parallel(int64_t count, int64_t grain, unsigned threads,
-                     void (*work)(void *ctx, int64_t begin, int64_t end), void *ctx) {
+void verify_parallel(int64_t count, int64_t grain, unsigned threads, void (*work)(void *ctx, int64_t begin, int64_t end), void *ctx) {
     if (count <= 0) return;
     if (grain < 1) grain = 1;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -44,8 +43,7 @@ void verify_parallel(int64_t count, int64_t grain, unsigned threads,
     Job job = {.count = count, .grain = grain, .work = work, .ctx = ctx};
     pthread_t ids[MAX_THREADS];
     int64_t started = 0;
-    while (started < wanted - 1 && pthread_create(&ids[started], NULL, run_thread, &job) == 0)
-        started++;
+    while (started < wanted - 1 && pthread_create(&ids[started], NULL, run_thread, &job) == 0) started++;
     run_thread(&job); /* the caller works too, and alone if no thread could be had */
     for (int64_t i = 0; i < started; i++) pthread_join(ids[i], NULL);
     if (atomic_load(&job.no_memory)) memory_out();

@@ -14,8 +14,7 @@ bool placement_init(Placement *p, unsigned rank, const int64_t *extents, const i
         empty = empty || extents[i] == 0;
         fits = extents[i] >= 0 && strides[i] >= 0;
         if (!fits || empty) continue;
-        fits = !__builtin_mul_overflow(extents[i] - 1, strides[i], &reach) &&
-               !__builtin_add_overflow(p->memory, reach, &p->memory);
+        fits = !__builtin_mul_overflow(extents[i] - 1, strides[i], &reach) && !__builtin_add_overflow(p->memory, reach, &p->memory);
     }
     if (empty) p->memory = 0;
     return fits;
@@ -25,8 +24,7 @@ int64_t placement_packed_stride(unsigned rank, const int64_t *extents, const int
     int64_t stride = 1, reach;
     for (unsigned i = 0; i < rank; i++) {
         if (strides[i] < 0 || extents[i] == 0) continue;
-        if (extents[i] < 0 || __builtin_mul_overflow(extents[i] - 1, strides[i], &reach) ||
-            __builtin_add_overflow(stride, reach, &stride))
+        if (extents[i] < 0 || __builtin_mul_overflow(extents[i] - 1, strides[i], &reach) || __builtin_add_overflow(stride, reach, &stride))
             return -1;
     }
     return stride;

@@ -29,7 +29,9 @@ static void poison_element(Dtype dtype, unsigned round, unsigned char element[8]
     for (unsigned i = 0; i < 8; i++) element[i] = (unsigned char)(bits >> 8 * i);
 }
 
-void poison_fill(Dtype dtype, void *buffer, size_t bytes) { poison_fill_round(dtype, 0, buffer, bytes); }
+void poison_fill(Dtype dtype, void *buffer, size_t bytes) {
+    poison_fill_round(dtype, 0, buffer, bytes);
+}
 
 void poison_fill_round(Dtype dtype, unsigned round, void *buffer, size_t bytes) {
     unsigned char element[8], *to = buffer;

@@ -72,8 +72,7 @@ static void choose_batch(const Samples *samples, size_t number, size_t batches, 
         b->flat[b->count++] = samples->flat ? samples->flat[i] : (int64_t)i;
 }
 
-static bool look(const Shape *shape, unsigned output, EvalRun *const *runs, EvalRun *right_run, const Batch *chosen,
-                 PowerOutcome *found) {
+static bool look(const Shape *shape, unsigned output, EvalRun *const *runs, EvalRun *right_run, const Batch *chosen, PowerOutcome *found) {
     Batch right = *chosen, wrong = *chosen;
     bool open = false;
     evaluate(right_run, output, &right);
@@ -87,8 +86,7 @@ static bool look(const Shape *shape, unsigned output, EvalRun *const *runs, Eval
     return open;
 }
 
-bool power_check(Arena *arena, const Evaluator *right, const Evaluator *const *wrong, unsigned output, uint64_t seed,
-                 PowerOutcome *found) {
+bool power_check(Arena *arena, const Evaluator *right, const Evaluator *const *wrong, unsigned output, uint64_t seed, PowerOutcome *found) {
     const Shape *shape = evaluator_output(right, output);
     Samples samples = samples_choose(arena, shape, SAMPLES, seed);
     size_t batches = (samples.count + BATCH - 1) / BATCH;

@@ -52,8 +52,7 @@ static int64_t random_coordinate(Random *r, int64_t extent, unsigned style) {
 /* The start of a row: all coordinates but the last. */
 static int64_t random_row(Random *r, const Shape *shape, unsigned style) {
     int64_t row = 0;
-    for (unsigned d = 0; d + 1 < shape->rank; d++)
-        row = row * shape->extents[d] + random_coordinate(r, shape->extents[d], style);
+    for (unsigned d = 0; d + 1 < shape->rank; d++) row = row * shape->extents[d] + random_coordinate(r, shape->extents[d], style);
     return row;
 }
 
@@ -61,8 +60,7 @@ static size_t add_corners(const Shape *shape, int64_t *flat) {
     size_t count = (size_t)1 << shape->rank;
     for (size_t corner = 0; corner < count; corner++) {
         int64_t at = 0;
-        for (unsigned d = 0; d < shape->rank; d++)
-            at = at * shape->extents[d] + (corner >> d & 1 ? shape->extents[d] - 1 : 0);
+        for (unsigned d = 0; d < shape->rank; d++) at = at * shape->extents[d] + (corner >> d & 1 ? shape->extents[d] - 1 : 0);
         flat[corner] = at;
     }
     return count;
@@ -92,7 +90,9 @@ Samples samples_choose(Arena *arena, const Shape *shape, size_t budget, uint64_t
     return (Samples){distinct, flat};
 }
 
-static int64_t parts(int64_t extent, int64_t size) { return (extent + size - 1) / size; }
+static int64_t parts(int64_t extent, int64_t size) {
+    return (extent + size - 1) / size;
+}
 
 double samples_hide(const Shape *shape, const Samples *samples, int64_t rows, int64_t columns) {
     if (!samples->flat || !shape->elements) return 0;

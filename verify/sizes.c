@@ -38,8 +38,7 @@ static int64_t packed_stride(const Sizes *bound, const IrType *type) {
 static bool bind_stride(const IrFunc *f, const Sizes *bound, const char *name, int64_t *value) {
     for (unsigned i = 0; i < f->param_count; i++) {
         const IrType *type = declared_type(f, i);
-        if (f->params[i].kind != IR_PARAM_TENSOR || type->kind != IR_TYPE_TENSOR || !type->strides ||
-            type->rank > VERIFY_MAX_RANK)
+        if (f->params[i].kind != IR_PARAM_TENSOR || type->kind != IR_TYPE_TENSOR || !type->strides || type->rank > VERIFY_MAX_RANK)
             continue;
         for (unsigned d = type->rank; d-- > 0;) {
             if (type->strides[d]->kind != AFF_SYM || strcmp(type->strides[d]->name, name) != 0) continue;
@@ -59,12 +58,10 @@ static bool is_given(const Sizes *given, const IrParam *param, int64_t *value) {
     return false;
 }
 
-static bool bind_symbol(Arena *arena, const IrFunc *f, const Sizes *given, Sizes *bound, const IrParam *param,
-                        const char **error) {
+static bool bind_symbol(Arena *arena, const IrFunc *f, const Sizes *given, Sizes *bound, const IrParam *param, const char **error) {
     int64_t value = 0;
     bool found = false;
-    bool of_launch = param->derived && param->derived->kind == AFF_SYM &&
-                     strcmp(param->derived->name, param->name) == 0;
+    bool of_launch = param->derived && param->derived->kind == AFF_SYM && strcmp(param->derived->name, param->name) == 0;
     if (of_launch) {
         found = true;
         value = LAUNCH_CONSTANT;
@@ -75,16 +72,14 @@ static bool bind_symbol(Arena *arena, const IrFunc *f, const Sizes *given, Sizes
     }
     if (!found) *error = arena_printf(arena, "the symbol %s has no value", param->name);
     if (found && value < 0) {
-        *error =
-            arena_printf(arena, "the symbol %s is negative: %lld", param->name, (long long)value);
+        *error = arena_printf(arena, "the symbol %s is negative: %lld", param->name, (long long)value);
         found = false;
     }
     bound->values[bound->count++] = (SymbolValue){param->name, value};
     return found;
 }
 
-static bool check_constraints(Arena *arena, const IrFunc *f, const Sizes *bound,
-                              const char **error) {
+static bool check_constraints(Arena *arena, const IrFunc *f, const Sizes *bound, const char **error) {
     for (size_t i = 0; i < f->constraint_count; i++) {
         const IrConstraint *c = &f->constraints[i];
         int64_t value = -1;
@@ -111,11 +106,9 @@ const Sizes *sizes_bind(Arena *arena, const IrFunc *f, const Sizes *given, const
     for (unsigned i = 0; i < f->param_count; i++) {
         Shape shape;
         const IrParam *param = &f->params[i];
-        if (param->kind != IR_PARAM_TENSOR || f->body->args[i]->type->kind != IR_TYPE_TENSOR)
-            continue;
+        if (param->kind != IR_PARAM_TENSOR || f->body->args[i]->type->kind != IR_TYPE_TENSOR) continue;
         if (shape_of(bound, param->name, f->body->args[i]->type, &shape)) continue;
-        *error =
-            arena_printf(arena, "the tensor %s has no valid shape at these sizes", param->name);
+        *error = arena_printf(arena, "the tensor %s has no valid shape at these sizes", param->name);
         return NULL;
     }
     return bound;

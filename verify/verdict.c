@@ -45,8 +45,7 @@ void verdict_fail(Verdict *v, CheckId id, int64_t count, const char *format, ...
     check->detail = arena_strdup(v->arena, text);
 }
 
-void verdict_check_second(Verdict *v, const Shape *shape, const void *first, const void *second,
-                          bool deterministic) {
+void verdict_check_second(Verdict *v, const Shape *shape, const void *first, const void *second, bool deterministic) {
     size_t size = dtype_size(shape->dtype), bytes = (size_t)shape->elements * size;
     const unsigned char *a = first, *b = second;
     bool equal = !bytes || memcmp(a, b, bytes) == 0;
@@ -56,21 +55,17 @@ void verdict_check_second(Verdict *v, const Shape *shape, const void *first, con
         left += memcmp(x, y, size) != 0 && poison_at(shape->dtype, 1, y) && !poison_at(shape->dtype, 0, x);
     }
     if (left)
-        verdict_fail(v, CHECK_SECOND_LAUNCH, left, "%s: the second launch left %lld elements unwritten", shape->name,
-                     (long long)left);
+        verdict_fail(v, CHECK_SECOND_LAUNCH, left, "%s: the second launch left %lld elements unwritten", shape->name, (long long)left);
     else if (deterministic && !equal) {
         while (memcmp(a + (size_t)at * size, b + (size_t)at * size, size) == 0) at++;
-        verdict_fail(v, CHECK_SECOND_LAUNCH, 1, "%s: the second launch differs first at %lld",
-                     shape->name, (long long)at);
+        verdict_fail(v, CHECK_SECOND_LAUNCH, 1, "%s: the second launch differs first at %lld", shape->name, (long long)at);
     }
     verdict_pass(v, CHECK_SECOND_LAUNCH);
 }
 
 void verdict_check_input(Verdict *v, const InputSpec *spec, const void *buffer, unsigned threads) {
     int64_t at = input_find_difference(spec, buffer, 0, spec->shape.elements, threads);
-    if (at >= 0)
-        verdict_fail(v, CHECK_INPUT_MODIFIED, 1, "%s: the input was modified, first at %lld",
-                     spec->shape.name, (long long)at);
+    if (at >= 0) verdict_fail(v, CHECK_INPUT_MODIFIED, 1, "%s: the input was modified, first at %lld", spec->shape.name, (long long)at);
     verdict_pass(v, CHECK_INPUT_MODIFIED);
 }
 
@@ -95,8 +90,8 @@ static void print_output(const OutputVerdict *o, Str *out) {
     str_printf(out,
                ", \"dtype\": \"%s\", \"elements\": %lld, \"checked\": %lld, "
                "\"undecided\": %lld, \"unknown\": %lld, \"outside\": %lld",
-               dtype_name(o->dtype), (long long)o->elements, (long long)o->checked,
-               (long long)o->undecided, (long long)o->unknown, (long long)o->outside);
+               dtype_name(o->dtype), (long long)o->elements, (long long)o->checked, (long long)o->undecided, (long long)o->unknown,
+               (long long)o->outside);
     print_number(out, "rms", o->rms);
     print_number(out, "max_ratio", o->max_ratio);
     print_number(out, "max_error", o->max_error);
@@ -111,13 +106,11 @@ static void print_output(const OutputVerdict *o, Str *out) {
 }
 
 void verdict_print_json(const Verdict *v, Str *out) {
-    str_printf(out, "{\"schema\": \"sketchc.verify 1\", \"passed\": %s, \"checks\": {",
-               verdict_passed(v) ? "true" : "false");
+    str_printf(out, "{\"schema\": \"sketchc.verify 1\", \"passed\": %s, \"checks\": {", verdict_passed(v) ? "true" : "false");
     for (int i = 0; i < CHECK_COUNT; i++) {
         const CheckResult *check = &v->checks[i];
-        str_printf(out, "%s\"%s\": {\"status\": \"%s\", \"judges\": %s, \"count\": %lld",
-                   i ? ", " : "", check_infos[i].name, status_name(check->status),
-                   check_infos[i].judges ? "true" : "false", (long long)check->count);
+        str_printf(out, "%s\"%s\": {\"status\": \"%s\", \"judges\": %s, \"count\": %lld", i ? ", " : "", check_infos[i].name,
+                   status_name(check->status), check_infos[i].judges ? "true" : "false", (long long)check->count);
         if (check->detail) {
             str_append(out, ", \"detail\": ");
             str_append_json(out, check->detail);

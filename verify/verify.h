@@ -28,8 +28,8 @@ typedef struct {
 
 /* The value of `e` under `sizes`; false on an unknown leaf or overflow. */
 bool sizes_eval(const Sizes *sizes, const Aff *e, int64_t *value);
-/* Completes `given` with the derived symbols of `f`, and with those that are strides only: of tensors without gaps. Null and *error when a symbol has no value, an
- * extent is negative or a constraint does not hold. */
+/* Completes `given` with the derived symbols of `f`, and with those that are strides only: of tensors without gaps. Null and *error when a
+ * symbol has no value, an extent is negative or a constraint does not hold. */
 const Sizes *sizes_bind(Arena *arena, const IrFunc *f, const Sizes *given, const char **error);
 
 /* A tensor at concrete sizes. */
@@ -75,23 +75,24 @@ typedef struct {
     Shape shape;
     uint64_t key[2]; /* from seed and name */
     double a, b;
-    bool nonzero; /* of exact data: none is 0 */
+    bool nonzero;     /* of exact data: none is 0 */
     unsigned special; /* of floats: 1 + the axis along which lines hold special values (special.c); 0: none does */
 } InputSpec;
 /* The element's special value, or `own`. */
 double input_special(const InputSpec *spec, int64_t index, double own);
 
 /* False and *error (a constant text) on an unknown generator or wrong arguments. */
-bool input_spec_init(InputSpec *spec, uint64_t seed, const Shape *shape, const char *generator,
-                     size_t arg_count, const double *args, const char **error);
+bool input_spec_init(InputSpec *spec, uint64_t seed, const Shape *shape, const char *generator, size_t arg_count, const double *args,
+                     const char **error);
 /* What a case says, at these sizes. *empty: its sizes leave no value to choose from, as randint(0, N) of N = 0. */
-bool input_spec_of_case(InputSpec *spec, uint64_t seed, const Shape *shape, const IrCaseData *data, const Sizes *sizes,
-                        bool *empty, const char **error);
+bool input_spec_of_case(InputSpec *spec, uint64_t seed, const Shape *shape, const IrCaseData *data, const Sizes *sizes, bool *empty,
+                        const char **error);
 /* The data of a tensor no case speaks of: uniform(-1, 1); integers in [-8, 8), unsigned [0, 16). */
 void input_spec_default(InputSpec *spec, uint64_t seed, const Shape *shape);
 /* The default for exact mode. */
 void input_spec_exact(InputSpec *spec, uint64_t seed, const Shape *shape);
-/* Leaves of exact data 1, 0 and -1, a share of them not forced to 0 (1 and -1 where all may stay and none was 0); false: it is other data. */
+/* Leaves of exact data 1, 0 and -1, a share of them not forced to 0 (1 and -1 where all may stay and none was 0); false: it is other data.
+ */
 bool input_spec_thin(InputSpec *spec, double share);
 /* The element as stored (rounded to the dtype), integers as int64_t. */
 double input_value(const InputSpec *spec, int64_t index);
@@ -102,13 +103,11 @@ void input_values(const InputSpec *spec, size_t count, const int64_t *indices, d
  * the size and the machine suggest. */
 void input_fill(const InputSpec *spec, void *buffer, int64_t begin, int64_t end, unsigned threads);
 /* The first index in [begin, end) where the buffer differs from the data, or -1. */
-int64_t input_find_difference(const InputSpec *spec, const void *buffer, int64_t begin, int64_t end,
-                              unsigned threads);
+int64_t input_find_difference(const InputSpec *spec, const void *buffer, int64_t begin, int64_t end, unsigned threads);
 
 /* Runs work(ctx, begin, end) over [0, count) in pieces of at least `grain` on up to `threads`
  * threads (0: the machine's). */
-void verify_parallel(int64_t count, int64_t grain, unsigned threads,
-                     void (*work)(void *ctx, int64_t begin, int64_t end), void *ctx);
+void verify_parallel(int64_t count, int64_t grain, unsigned threads, void (*work)(void *ctx, int64_t begin, int64_t end), void *ctx);
 
 /* ---- Reference (evaluate*.c) ---- */
 
@@ -146,13 +145,12 @@ typedef struct {
 typedef struct Evaluator Evaluator;
 /* Prepares a graph-level function. The evaluator lives in the arena; it is read-only afterwards and
  * may be used by several threads. */
-Evaluator *evaluator_create(Arena *arena, const IrFunc *f, const EvalBinding *binding,
-                            const char **error);
+Evaluator *evaluator_create(Arena *arena, const IrFunc *f, const EvalBinding *binding, const char **error);
 unsigned evaluator_output_count(const Evaluator *ev);
 const Shape *evaluator_output(const Evaluator *ev, unsigned output); /* named as in `return` */
-bool evaluator_sums(const Evaluator *ev); /* does a sum of more than one term enter? */
-bool evaluator_is_mean(const Evaluator *ev, unsigned output); /* is it a mean, moved or converted at most? */
-double evaluator_longest_sum(const Evaluator *ev); /* terms that enter an element by sums of sums, at most */
+bool evaluator_sums(const Evaluator *ev);                            /* does a sum of more than one term enter? */
+bool evaluator_is_mean(const Evaluator *ev, unsigned output);        /* is it a mean, moved or converted at most? */
+double evaluator_longest_sum(const Evaluator *ev);                   /* terms that enter an element by sums of sums, at most */
 
 /* How an undecided element may differ: anything within its bound (infinite: anything at all), or by a step of a rounding to
  * whole numbers, whose two neighbours both are within the operator's error; up: value or value + bound; down: or value - bound. */
@@ -187,8 +185,8 @@ typedef struct {
  * last rows, neighbours of multiples of 8..256 on every axis, the rest at random. */
 Samples samples_choose(Arena *arena, const Shape *shape, size_t budget, uint64_t seed);
 
-/* The chance that none of the samples lies in a tile of at most so many rows and columns (the last two axes; of a tensor of one axis columns
- * alone), one of those that begin at multiples of them, each as likely. */
+/* The chance that none of the samples lies in a tile of at most so many rows and columns (the last two axes; of a tensor of one axis
+ * columns alone), one of those that begin at multiples of them, each as likely. */
 double samples_hide(const Shape *shape, const Samples *samples, int64_t rows, int64_t columns);
 
 typedef struct {
@@ -197,8 +195,8 @@ typedef struct {
 } SizeList;
 /* Ragged variations of `base`: each symbol in turn 0, 1, primes, tile +-1, the others small; and
  * all together. Sizes that break a constraint or need more than `max_elements` are left out. */
-SizeList samples_ragged_sizes(Arena *arena, const IrFunc *f, const Sizes *base, size_t tile_count,
-                              const int64_t *tiles, int64_t max_elements);
+SizeList samples_ragged_sizes(Arena *arena, const IrFunc *f, const Sizes *base, size_t tile_count, const int64_t *tiles,
+                              int64_t max_elements);
 
 /* Whole numbers of a sketch's text. */
 enum { SIZE_LITERALS = 64 };
@@ -208,14 +206,14 @@ typedef struct {
 } SizeLiterals;
 /* More sizes, none of `before`: the literals, their neighbours and multiples for each symbol, and sizes from the middle drawn by the
  * seed. Bounded in number and, by the product of the symbols, in the reference's work. */
-SizeList samples_middle_sizes(Arena *arena, const IrFunc *f, const Sizes *base, const SizeList *before,
-                              const SizeLiterals *literals, int64_t max_elements, uint64_t seed);
+SizeList samples_middle_sizes(Arena *arena, const IrFunc *f, const Sizes *base, const SizeList *before, const SizeLiterals *literals,
+                              int64_t max_elements, uint64_t seed);
 /* Whether the tensors have at most so many elements, and the reference so many steps. */
 bool sizes_are_small(const IrFunc *f, const Sizes *sizes, int64_t max_elements, double max_work);
 /* Any sizes within the same bounds, some of them those of one of `others`, near the literals and their multiples or not; null: these
  * break a constraint. */
-const Sizes *samples_draw_sizes(Arena *arena, const IrFunc *f, const Sizes *base, const SizeList *others,
-                                const SizeLiterals *literals, int64_t max_elements, uint64_t *state);
+const Sizes *samples_draw_sizes(Arena *arena, const IrFunc *f, const Sizes *base, const SizeList *others, const SizeLiterals *literals,
+                                int64_t max_elements, uint64_t *state);
 
 /* ---- Branches on sizes (branches.c) ---- */
 
@@ -251,10 +249,9 @@ typedef enum {
     POWER_SEEN    /* some element is outside of its bound */
 } PowerOutcome;
 const char *power_fault_text(PowerFault fault);
-/* What the bounds of an output would make of each fault, by up to 1,024 of its elements. `wrong`: by fault an evaluator that makes the wrong
- * result, null where the output itself is spoilt instead (another seed: is left out). False: out of memory. */
-bool power_check(Arena *arena, const Evaluator *right, const Evaluator *const *wrong, unsigned output, uint64_t seed,
-                 PowerOutcome *found);
+/* What the bounds of an output would make of each fault, by up to 1,024 of its elements. `wrong`: by fault an evaluator that makes the
+ * wrong result, null where the output itself is spoilt instead (another seed: is left out). False: out of memory. */
+bool power_check(Arena *arena, const Evaluator *right, const Evaluator *const *wrong, unsigned output, uint64_t seed, PowerOutcome *found);
 
 /* ---- Comparison (compare.c) ---- */
 
@@ -278,15 +275,15 @@ typedef struct {
     const char *name;
     Dtype dtype;
     int64_t elements, checked, outside; /* outside: beyond the bound */
-    int64_t undecided; /* near ties of which the other outcome came out */
-    int64_t unknown;   /* without a bound, and other than the reference or no number */
-    bool by_naive;     /* all were compared with the naive form, and by the evaluator where they differ by more than `within` */
-    double within;     /* in roundings of the dtype; 0: what differs at all was judged */
+    int64_t undecided;                  /* near ties of which the other outcome came out */
+    int64_t unknown;                    /* without a bound, and other than the reference or no number */
+    bool by_naive; /* all were compared with the naive form, and by the evaluator where they differ by more than `within` */
+    double within; /* in roundings of the dtype; 0: what differs at all was judged */
     double hidden_element, hidden_tile; /* chance that a fault of so many elements is at none that was compared */
-    int64_t tile[2];   /* rows and columns of that tile */
-    double rms, max_ratio;                         /* of error over bound */
-    double max_error;                              /* absolute */
-    int64_t worst;                                 /* flat index of max_ratio, -1 when none */
+    int64_t tile[2];                    /* rows and columns of that tile */
+    double rms, max_ratio;              /* of error over bound */
+    double max_error;                   /* absolute */
+    int64_t worst;                      /* flat index of max_ratio, -1 when none */
     double worst_got, worst_want, worst_bound;
     double paper_fraction, paper_tau;
 } OutputVerdict;
@@ -301,12 +298,12 @@ typedef struct {
 typedef struct {
     size_t sample_budget; /* elements compared with the reference per output; 0: all */
     uint64_t seed;
-    unsigned threads; /* 0: the machine's */
-    bool exact;       /* the evaluator was made with `exact` */
+    unsigned threads;   /* 0: the machine's */
+    bool exact;         /* the evaluator was made with `exact` */
     const Naive *naive; /* ready to run: where not all elements are samples the others are compared with it; null: they are not */
-    bool special;     /* special values: any share of the elements may be undecided */
-    bool fed;         /* no input is empty */
-    bool derived;     /* sizes that no case declares: of any share of the elements nothing may be known */
+    bool special;       /* special values: any share of the elements may be undecided */
+    bool fed;           /* no input is empty */
+    bool derived;       /* sizes that no case declares: of any share of the elements nothing may be known */
     const void *second; /* the result of a second launch, over the poison of round 1; null: none. What neither launch
                            has written is told by both, in every type; by one launch only where poison is distinctive */
 } CompareOptions;
@@ -318,12 +315,10 @@ void verdict_pass(Verdict *v, CheckId id);
 void verdict_fail(Verdict *v, CheckId id, int64_t count, const char *format, ...) PRINTF_LIKE(4, 5);
 /* Compares a whole output buffer with the reference: bound, rms, undecided, unwritten (when
  * `poisoned`), exact, paper_rule, allclose. */
-void verdict_check_output(Verdict *v, const Evaluator *ev, unsigned output, const void *got,
-                          bool poisoned, const CompareOptions *options);
+void verdict_check_output(Verdict *v, const Evaluator *ev, unsigned output, const void *got, bool poisoned, const CompareOptions *options);
 /* After a second launch from the same state, over the poison of round 1: equal bytes when `deterministic`, and no poison
  * that the first had overwritten. */
-void verdict_check_second(Verdict *v, const Shape *shape, const void *first, const void *second,
-                          bool deterministic);
+void verdict_check_second(Verdict *v, const Shape *shape, const void *first, const void *second, bool deterministic);
 void verdict_check_input(Verdict *v, const InputSpec *spec, const void *buffer, unsigned threads);
 void verdict_print_json(const Verdict *v, Str *out); /* docs/schemas/verify.schema.json */
 void verdict_print_text(const Verdict *v, Str *out); /* one line a check that ran */
@@ -354,8 +349,7 @@ typedef struct {
 bool interpret_func(Arena *arena, const IrFunc *f, const InterpretArgs *args, const char **error);
 /* Runs a module's tile or kernel functions in order, as one launch: of the versions of a kernel the
  * first whose guard holds; workspaces are shared by name and poisoned first. */
-bool interpret_module(Arena *arena, const IrModule *m, const InterpretArgs *args,
-                      const char **error);
+bool interpret_module(Arena *arena, const IrModule *m, const InterpretArgs *args, const char **error);
 
 /* Poison: a byte pattern no honest result holds (floats: NaN). */
 void poison_fill(Dtype dtype, void *buffer, size_t bytes);

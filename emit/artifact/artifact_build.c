@@ -64,8 +64,7 @@ static void build_tensor(Build *b, const IrFunc *f, unsigned i, ArtifactParam *p
     p->dtype = type->dtype;
     p->direction = (unsigned)f->params[i].direction;
     p->rank = type->rank;
-    for (unsigned d = 0; d < p->rank; d++)
-        p->extents[d] = move_formula(b, type->extents[d], p->name);
+    for (unsigned d = 0; d < p->rank; d++) p->extents[d] = move_formula(b, type->extents[d], p->name);
     p->strided = type->strides != NULL;
     for (unsigned d = 0; p->strided && d < p->rank; d++) p->strides[d] = move_formula(b, type->strides[d], p->name);
 }
@@ -99,10 +98,8 @@ static void build_param(Build *b, const IrFunc *f, unsigned i) {
                                               [IR_PARAM_WORKSPACE] = ARTIFACT_WORKSPACE,
                                               [IR_PARAM_MAP] = ARTIFACT_MAP};
     const IrParam *from = &f->params[i];
-    ArtifactParam p = {.kind = kinds[from->kind],
-                       .name = arena_strdup(b->arena, from->name),
-                       .dtype = f->body->args[i]->type->dtype,
-                       .fallback = NAN};
+    ArtifactParam p = {
+        .kind = kinds[from->kind], .name = arena_strdup(b->arena, from->name), .dtype = f->body->args[i]->type->dtype, .fallback = NAN};
     if (p.kind == ARTIFACT_TENSOR) build_tensor(b, f, i, &p);
     if (p.kind == ARTIFACT_SYMBOL) p.derived = move_formula(b, from->derived, p.name);
     if (p.kind == ARTIFACT_SCALAR) p.fallback = from->fallback;
@@ -122,8 +119,7 @@ static void build_params(Build *b) {
     for (unsigned kind = IR_PARAM_TENSOR; kind <= IR_PARAM_MAP; kind++)
         for (const IrFunc *f = next_kernel(b->spec->kernels->first); f; f = next_kernel(f->next))
             for (unsigned i = 0; i < f->param_count; i++)
-                if (f->params[i].kind == (IrParamKind)kind && !has_param(b, f->params[i].name))
-                    build_param(b, f, i);
+                if (f->params[i].kind == (IrParamKind)kind && !has_param(b, f->params[i].name)) build_param(b, f, i);
     b->a->params = b->params.data;
     b->a->param_count = b->params.len;
 }
@@ -131,27 +127,24 @@ static void build_params(Build *b) {
 static void build_graph_names(Build *b) {
     for (size_t i = 0; i < b->spec->rename_count; i++) {
         int p = artifact_find_param(b->a, b->spec->renames[i].param);
-        if (p >= 0)
-            b->a->params[p].graph_name = arena_strdup(b->arena, b->spec->renames[i].graph_name);
+        if (p >= 0) b->a->params[p].graph_name = arena_strdup(b->arena, b->spec->renames[i].graph_name);
     }
 }
 
 static void build_constraints(Build *b) {
-    const IrFunc *f =
-        b->spec->signature ? b->spec->signature : next_kernel(b->spec->kernels->first);
+    const IrFunc *f = b->spec->signature ? b->spec->signature : next_kernel(b->spec->kernels->first);
     b->a->constraint_count = f->constraint_count;
     b->a->constraints = ARENA_ARRAY(b->arena, ArtifactConstraint, f->constraint_count + 1);
     for (size_t i = 0; i < f->constraint_count; i++) {
         const IrConstraint *c = &f->constraints[i];
-        b->a->constraints[i] = (ArtifactConstraint){move_formula(b, c->expr, f->name), c->equal,
-                                                    arena_strdup(b->arena, c->text ? c->text : "")};
+        b->a->constraints[i] =
+            (ArtifactConstraint){move_formula(b, c->expr, f->name), c->equal, arena_strdup(b->arena, c->text ? c->text : "")};
     }
 }
 
 static void note_unordered(void *ctx, IrOp *op) {
     bool *unordered = ctx;
-    if (op->opcode == IR_MEM_ATOMIC && strcmp(ir_attr_str(op, "kind", ""), "add") == 0 &&
-        dtype_is_float(op->operands[0]->type->dtype))
+    if (op->opcode == IR_MEM_ATOMIC && strcmp(ir_attr_str(op, "kind", ""), "add") == 0 && dtype_is_float(op->operands[0]->type->dtype))
         *unordered = true;
 }
 
@@ -164,21 +157,17 @@ static void build_order(Build *b) {
 
 static void build_args(Build *b, const IrFunc *f, ArtifactVersion *v) {
     unsigned *args = ARENA_ARRAY(b->arena, unsigned, f->param_count + 1);
-    for (unsigned i = 0; i < f->param_count; i++)
-        args[i] = (unsigned)artifact_find_param(b->a, f->params[i].name);
+    for (unsigned i = 0; i < f->param_count; i++) args[i] = (unsigned)artifact_find_param(b->a, f->params[i].name);
     v->args = args;
     v->arg_count = f->param_count;
 }
 
 static ArtifactVersion build_version(Build *b, const IrFunc *f) {
-    ArtifactVersion v = {.entry = emit_entry_name(b->arena, f),
-                         .guard = move_formula(b, f->guard, f->name)};
+    ArtifactVersion v = {.entry = emit_entry_name(b->arena, f), .guard = move_formula(b, f->guard, f->name)};
     bool cuda = b->spec->target == ARTIFACT_CUDA;
     static const char *const keys[3] = {"grid_x", "grid_y", "grid_z"};
-    for (int i = 0; i < 3; i++)
-        v.grid[i] = cuda ? formula_attr(b, f, keys[i], 1) : aff_const(b->a->affs, 1);
-    int64_t warps = ir_func_attr_int(f, "num_warps", 1),
-            cap = ir_func_attr_int(f, "max_registers", 0);
+    for (int i = 0; i < 3; i++) v.grid[i] = cuda ? formula_attr(b, f, keys[i], 1) : aff_const(b->a->affs, 1);
+    int64_t warps = ir_func_attr_int(f, "num_warps", 1), cap = ir_func_attr_int(f, "max_registers", 0);
     if (warps < 1 || warps > 32) fail(b, "'%s' has a number of warps outside 1 to 32", f->name);
     if (cap < 0 || cap > 255) fail(b, "'%s' has a register cap outside 0 to 255", f->name);
     v.block_threads = cuda ? (unsigned)warps * 32 : 1;
@@ -189,9 +178,7 @@ static ArtifactVersion build_version(Build *b, const IrFunc *f) {
     v.dependent = ir_func_attr_int(f, "dependent", 0) != 0;
     const IrAttr *cluster = ir_func_attr(f, "cluster");
     for (size_t i = 0; i < 3; i++)
-        v.cluster[i] = cluster && cluster->kind == IR_ATTR_INTS && i < cluster->count
-                           ? (unsigned)cluster->ints[i]
-                           : 1;
+        v.cluster[i] = cluster && cluster->kind == IR_ATTR_INTS && i < cluster->count ? (unsigned)cluster->ints[i] : 1;
     build_args(b, f, &v);
     return v;
 }
@@ -219,8 +206,7 @@ static void sort_steps(Build *b) {
 }
 
 static void build_steps(Build *b) {
-    for (const IrFunc *f = next_kernel(b->spec->kernels->first); f && !b->error;
-         f = next_kernel(f->next)) {
+    for (const IrFunc *f = next_kernel(b->spec->kernels->first); f && !b->error; f = next_kernel(f->next)) {
         ArtifactStep *step = find_step(b, f, emit_step_name(b->arena, f));
         if (step->version_count == ARTIFACT_MAX_VERSIONS)
             fail(b, "the step '%s' has more than four versions", step->name);
@@ -242,15 +228,13 @@ static void build_blobs(Build *b) {
     for (size_t i = 0; i < a->blob_count; i++) {
         a->blobs[i] = b->spec->blobs[i];
         a->blobs[i].arch = arena_strdup(b->arena, a->blobs[i].arch);
-        a->blobs[i].data = (const unsigned char *)arena_strndup(
-            b->arena, (const char *)b->spec->blobs[i].data, a->blobs[i].size);
+        a->blobs[i].data = (const unsigned char *)arena_strndup(b->arena, (const char *)b->spec->blobs[i].data, a->blobs[i].size);
     }
     a->constexpr_count = b->spec->constexpr_count;
     a->constexprs = ARENA_ARRAY(b->arena, ArtifactConstexpr, a->constexpr_count + 1);
     for (size_t i = 0; i < a->constexpr_count; i++)
         a->constexprs[i] =
-            (ArtifactConstexpr){arena_strdup(b->arena, b->spec->constexprs[i].name),
-                                arena_strdup(b->arena, b->spec->constexprs[i].value)};
+            (ArtifactConstexpr){arena_strdup(b->arena, b->spec->constexprs[i].name), arena_strdup(b->arena, b->spec->constexprs[i].value)};
 }
 
 /* The operator and the cases, without what else the module holds: through text, so that the given
@@ -272,8 +256,7 @@ static void build_graph(Build *b) {
         ir_print(copy, &text);
     else
         fail(b, "the operator of '%s' cannot be printed and parsed", b->spec->name);
-    if (copy && (copy->first || copy->case_count))
-        b->a->graph = arena_strndup(b->arena, text.data, text.len);
+    if (copy && (copy->first || copy->case_count)) b->a->graph = arena_strndup(b->arena, text.data, text.len);
     str_release(&text);
 }
 

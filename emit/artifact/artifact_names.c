@@ -3,8 +3,7 @@
 #include <string.h>
 
 static const char *const target_names[ARTIFACT_TARGET_COUNT] = {"cpu", "cuda"};
-static const char *const param_names[ARTIFACT_PARAM_KIND_COUNT] = {"tensor", "symbol", "scalar",
-                                                                   "workspace", "map"};
+static const char *const param_names[ARTIFACT_PARAM_KIND_COUNT] = {"tensor", "symbol", "scalar", "workspace", "map"};
 static const char *const blob_names[ARTIFACT_BLOB_KIND_COUNT] = {"ptx", "cubin", "cuda", "c", "so"};
 static const char *const step_names[ARTIFACT_STEP_KIND_COUNT] = {"kernel", "memset"};
 static const char *const direction_names[] = {NULL, "in", "out", "inout"};

@@ -60,13 +60,11 @@ static uint64_t get_uint(Reader *r, const Json *object, const char *key, uint64_
 
 static bool get_bool(Reader *r, const Json *object, const char *key) {
     const Json *item = json_get(object, key);
-    if (json_kind(item) != JSON_BOOL)
-        fail(r, "the field '%s' is missing or neither true nor false", key);
+    if (json_kind(item) != JSON_BOOL) fail(r, "the field '%s' is missing or neither true nor false", key);
     return json_bool(item, false);
 }
 
-static const Json *get_array(Reader *r, const Json *object, const char *key, size_t limit,
-                             size_t *count) {
+static const Json *get_array(Reader *r, const Json *object, const char *key, size_t limit, size_t *count) {
     const Json *item = json_get(object, key);
     *count = 0;
     if (json_kind(item) != JSON_ARRAY || json_count(item) > limit) {
@@ -99,8 +97,7 @@ static const Aff *get_formula(Reader *r, const Json *object, const char *key, bo
 
 static ArtifactParamKind to_param_kind(Reader *r, const char *name) {
     for (unsigned i = 0; i < ARTIFACT_PARAM_KIND_COUNT; i++)
-        if (strcmp(artifact_param_kind_name((ArtifactParamKind)i), name) == 0)
-            return (ArtifactParamKind)i;
+        if (strcmp(artifact_param_kind_name((ArtifactParamKind)i), name) == 0) return (ArtifactParamKind)i;
     fail(r, "'%.40s' is no kind of parameter", name);
     return ARTIFACT_SYMBOL;
 }
@@ -116,8 +113,7 @@ static void read_tensor(Reader *r, const Json *item, ArtifactParam *p) {
     size_t count;
     const Json *extents = get_array(r, item, "extents", ARTIFACT_MAX_RANK, &count), *e;
     p->direction = to_direction(r, get_string(r, item, "direction", false));
-    for (e = json_first(extents); e; e = json_next(e))
-        p->extents[p->rank++] = to_formula(r, e, "extents");
+    for (e = json_first(extents); e; e = json_next(e)) p->extents[p->rank++] = to_formula(r, e, "extents");
     p->strided = json_get(item, "strides") != NULL;
     if (!p->strided) return;
     const Json *strides = get_array(r, item, "strides", ARTIFACT_MAX_RANK, &count);
@@ -156,8 +152,7 @@ static void read_param(Reader *r, const Json *item, ArtifactParam *p) {
     if (p->kind == ARTIFACT_MAP) read_map(r, item, p);
     if (p->kind == ARTIFACT_SCALAR) {
         const char *text = get_string(r, item, "default", true);
-        if (text && !parse_double(text, &p->fallback))
-            fail(r, "the default '%.40s' is no number", text);
+        if (text && !parse_double(text, &p->fallback)) fail(r, "the default '%.40s' is no number", text);
     }
 }
 
@@ -175,8 +170,7 @@ static void read_version(Reader *r, const Json *item, ArtifactVersion *v) {
     for (e = json_first(grid); e; e = json_next(e)) v->grid[i++] = to_formula(r, e, "grid");
     v->entry = get_string(r, item, "entry", false);
     v->guard = get_formula(r, item, "guard", true);
-    if (json_get(item, "align"))
-        v->pointer_align = (unsigned)get_uint(r, item, "align", ARTIFACT_MAX_ALIGN);
+    if (json_get(item, "align")) v->pointer_align = (unsigned)get_uint(r, item, "align", ARTIFACT_MAX_ALIGN);
     v->shared_bytes = get_formula(r, item, "shared", false);
     v->block_threads = (unsigned)get_uint(r, item, "threads", 1024);
     v->max_registers = (unsigned)get_uint(r, item, "registers", 255);
@@ -186,8 +180,7 @@ static void read_version(Reader *r, const Json *item, ArtifactVersion *v) {
     const Json *args = get_array(r, item, "args", ARTIFACT_MAX_PARAMS, &v->arg_count);
     unsigned *indices = ARENA_ARRAY(r->arena, unsigned, v->arg_count + 1);
     i = 0;
-    for (e = json_first(args); e; e = json_next(e))
-        indices[i++] = (unsigned)to_uint(r, e, "args", ARTIFACT_MAX_PARAMS);
+    for (e = json_first(args); e; e = json_next(e)) indices[i++] = (unsigned)to_uint(r, e, "args", ARTIFACT_MAX_PARAMS);
     v->args = indices;
 }
 
@@ -246,8 +239,7 @@ static void read_blobs(Reader *r, const Json *root) {
 
 static void read_lists(Reader *r, const Json *root) {
     Artifact *a = r->a;
-    const Json *e,
-        *list = get_array(r, root, "constexprs", ARTIFACT_MAX_PARAMS, &a->constexpr_count);
+    const Json *e, *list = get_array(r, root, "constexprs", ARTIFACT_MAX_PARAMS, &a->constexpr_count);
     a->constexprs = ARENA_ARRAY(r->arena, ArtifactConstexpr, a->constexpr_count + 1);
     size_t i = 0;
     for (e = json_first(list); e; e = json_next(e)) {
@@ -296,21 +288,17 @@ static size_t check_fixed(Reader *r, const unsigned char *data, size_t size) {
         fail(r, "this is not an artifact (.ska)");
         return 0;
     }
-    uint64_t format = get_le(data + 8, 4), header = get_le(data + 12, 4),
-             total = get_le(data + 16, 8);
+    uint64_t format = get_le(data + 8, 4), header = get_le(data + 12, 4), total = get_le(data + 16, 8);
     unsigned char sum[16];
     if (format != ARTIFACT_FORMAT)
-        fail(r, "the artifact's format is %llu, this program reads %d", (unsigned long long)format,
-             ARTIFACT_FORMAT);
+        fail(r, "the artifact's format is %llu, this program reads %d", (unsigned long long)format, ARTIFACT_FORMAT);
     else if (total != size)
-        fail(r, "the artifact is cut short or too long: %zu bytes, %llu were written", size,
-             (unsigned long long)total);
+        fail(r, "the artifact is cut short or too long: %zu bytes, %llu were written", size, (unsigned long long)total);
     else if (header < 2 || header > SKA_MAX_HEADER || header > size - SKA_FIXED)
         fail(r, "the artifact's header has a size out of range");
     if (r->error) return 0;
     artifact_checksum(data, size, sum);
-    if (memcmp(sum, data + SKA_CHECKED_PREFIX, sizeof sum) != 0)
-        fail(r, "the artifact is damaged: its checksum does not match");
+    if (memcmp(sum, data + SKA_CHECKED_PREFIX, sizeof sum) != 0) fail(r, "the artifact is damaged: its checksum does not match");
     return r->error ? 0 : (size_t)header;
 }
 

@@ -107,9 +107,8 @@ static void put_version(Str *s, const ArtifactVersion *v) {
     }
     str_printf(s, "],\"threads\":%u,", v->block_threads);
     put_formula(s, "shared", v->shared_bytes);
-    str_printf(s, ",\"cluster\":[%u,%u,%u],\"cooperative\":%s,%s\"registers\":%u,\"args\":[",
-               v->cluster[0], v->cluster[1], v->cluster[2], v->cooperative ? "true" : "false",
-               v->dependent ? "\"dependent\":true," : "", v->max_registers);
+    str_printf(s, ",\"cluster\":[%u,%u,%u],\"cooperative\":%s,%s\"registers\":%u,\"args\":[", v->cluster[0], v->cluster[1], v->cluster[2],
+               v->cooperative ? "true" : "false", v->dependent ? "\"dependent\":true," : "", v->max_registers);
     for (size_t i = 0; i < v->arg_count; i++) str_printf(s, "%s%u", i ? "," : "", v->args[i]);
     str_append(s, "]}");
 }
@@ -217,8 +216,7 @@ void artifact_write(const Artifact *a, Str *out) {
     put_padded(out, header.data, header.len, base);
     if (a->graph) put_padded(out, a->graph, strlen(a->graph), base);
     if (a->sketch) put_padded(out, a->sketch, strlen(a->sketch), base);
-    for (size_t i = 0; i < a->blob_count; i++)
-        put_padded(out, a->blobs[i].data, a->blobs[i].size, base);
+    for (size_t i = 0; i < a->blob_count; i++) put_padded(out, a->blobs[i].data, a->blobs[i].size, base);
 
     unsigned char *file = (unsigned char *)out->data + base;
     memcpy(file, artifact_magic, SKA_MAGIC_SIZE);

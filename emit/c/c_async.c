@@ -100,7 +100,8 @@ static void fill_words(CPrinter *p, const IrValue *v) {
     CBody b;
     c_pragma(p, "#pragma unroll");
     c_body_begin(p, &b, arena_printf(p->arena, "for (int %s = 0; %s < %lld; ++%s)", i, i, (long long)elements_of(v->type) / ELEMENTS, i));
-    c_statement(p, "wgmma_words_%s(%s + 4 * %s, %s + 8 * %s);", dtype_name(v->type->dtype), words, i, flat(p, v->type, c_value(p, v)->array), i);
+    c_statement(p, "wgmma_words_%s(%s + 4 * %s, %s + 8 * %s);", dtype_name(v->type->dtype), words, i,
+                flat(p, v->type, c_value(p, v)->array), i);
     c_body_end(p, &b);
     name_release(&p->names, names);
 }
@@ -156,7 +157,8 @@ void c_factors_again(CPrinter *p, const IrOp *loop) {
 static const char *factor_argument(CPrinter *p, const IrOp *op, unsigned which) {
     const IrValue *at = op->operands[2 * which];
     if (at->type->kind == IR_TYPE_FRAG) return words_of(p, op);
-    const char *factor = c_helper(p, ir_func_cluster(p->func) > 1 ? C_HELPER_WGMMA_FACTOR_IN_CLUSTER : C_HELPER_WGMMA_FACTOR, DTYPE_NONE, DTYPE_NONE);
+    const char *factor =
+        c_helper(p, ir_func_cluster(p->func) > 1 ? C_HELPER_WGMMA_FACTOR_IN_CLUSTER : C_HELPER_WGMMA_FACTOR, DTYPE_NONE, DTYPE_NONE);
     uint64_t form = wgmma_descriptor(op, which);
     const IrValue *offset = wgmma_offset(op, which, &form);
     return arena_printf(p->arena, "%s(&%s, 0x%llxull)", factor, c_element(p, at, offset), (unsigned long long)form);
@@ -191,11 +193,14 @@ static void print_form(CPrinter *p, WgmmaForm form, Str *out) {
     str_printf(out, "// clang-format off\n%s void %s(", p->dialect->helper_prefix, wgmma_name(p->arena, form));
     bool real = dtype_is_float(form.acc);
     if (form.registers) str_append(out, real ? "float *d" : "int *d");
-    if (form.words) str_append(out, ", const unsigned int *a, unsigned long long b");
-    else if (!form.wait) str_append(out, ", unsigned long long a, unsigned long long b");
+    if (form.words)
+        str_append(out, ", const unsigned int *a, unsigned long long b");
+    else if (!form.wait)
+        str_append(out, ", unsigned long long a, unsigned long long b");
     str_append(out, ") {\n");
     str_printf(out, "    asm volatile(\"%s\"\n        : ", wgmma_text(p->arena, form, '%', form.registers));
-    for (unsigned i = 0; i < form.registers; i++) str_printf(out, "%s\"%c%c\"(d[%u])", i ? ", " : "", form.fresh ? '=' : '+', real ? 'f' : 'r', i);
+    for (unsigned i = 0; i < form.registers; i++)
+        str_printf(out, "%s\"%c%c\"(d[%u])", i ? ", " : "", form.fresh ? '=' : '+', real ? 'f' : 'r', i);
     str_append(out, "\n        :");
     for (unsigned i = 0; i < form.words; i++) str_printf(out, " \"r\"(a[%u]),", i);
     if (!form.wait) str_append(out, form.words ? " \"l\"(b)" : " \"l\"(a), \"l\"(b)");

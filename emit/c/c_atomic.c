@@ -17,24 +17,17 @@ static void single(CPrinter *p, const IrOp *op) {
         if (strcmp(kind, "add") != 0) c_fail(p, op, "this atomic operation");
         return;
     }
-    const char *name = strcmp(kind, "add") == 0   ? "atomicAdd"
-                       : strcmp(kind, "max") == 0 ? "atomicMax"
-                                                  : "atomicMin";
+    const char *name = strcmp(kind, "add") == 0 ? "atomicAdd" : strcmp(kind, "max") == 0 ? "atomicMax" : "atomicMin";
     bool wraps = v->type->dtype == DTYPE_I64 && strcmp(kind, "add") == 0;
     const char *cast = wraps ? "(unsigned long long *)" : "";
     if (wraps) x = arena_printf(p->arena, "(unsigned long long)(%s)", x);
     c_statement(p, "%s(%s&%s, %s);", name, cast, to, x);
 }
 
-static const char *swap_text(CPrinter *p, Dtype t, const char *to, const char *seen,
-                             const char *next) {
-    static const CHelper by_size[] = {[1] = C_HELPER_SWAP_8,
-                                      [2] = C_HELPER_SWAP_16,
-                                      [4] = C_HELPER_SWAP_32,
-                                      [8] = C_HELPER_SWAP_64};
+static const char *swap_text(CPrinter *p, Dtype t, const char *to, const char *seen, const char *next) {
+    static const CHelper by_size[] = {[1] = C_HELPER_SWAP_8, [2] = C_HELPER_SWAP_16, [4] = C_HELPER_SWAP_32, [8] = C_HELPER_SWAP_64};
     CHelper id = p->dialect->gpu ? by_size[dtype_size(t)] : C_HELPER_SWAP;
-    return arena_printf(p->arena, "%s(&%s, &%s, %s)", c_helper(p, id, t, DTYPE_NONE), to, seen,
-                        next);
+    return arena_printf(p->arena, "%s(&%s, &%s, %s)", c_helper(p, id, t, DTYPE_NONE), to, seen, next);
 }
 
 /* The region's value is put in until nobody came between. Its names are the block's: the next update may
@@ -67,8 +60,7 @@ void c_atomic(CPrinter *p, const IrOp *op) {
     bool masked = op->operand_count > 3, repeats = op->regions[0]->last != NULL;
     CBody b;
     if (repeats) c_materialise(p, op->operands[0]);
-    if (masked)
-        c_body_begin(p, &b, arena_printf(p->arena, "if (%s)", c_use(p, op->operands[3]).text));
+    if (masked) c_body_begin(p, &b, arena_printf(p->arena, "if (%s)", c_use(p, op->operands[3]).text));
     if (repeats)
         repeated(p, op);
     else

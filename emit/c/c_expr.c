@@ -21,8 +21,7 @@ CValue *c_value(CPrinter *p, const IrValue *v) {
 
 const char *c_int_text(CPrinter *p, int64_t value) {
     if (value == INT64_MIN) return "(-9223372036854775807LL - 1)";
-    return arena_printf(p->arena, value > INT32_MAX || value < -INT32_MAX ? "%lldLL" : "%lld",
-                        (long long)value);
+    return arena_printf(p->arena, value > INT32_MAX || value < -INT32_MAX ? "%lldLL" : "%lld", (long long)value);
 }
 
 /* The shortest decimal text that a compiler reads as exactly this float. */
@@ -49,15 +48,10 @@ static const char *special_float(CPrinter *p, Dtype t, double value) {
     bool wide = t == DTYPE_F64;
     if (!p->dialect->gpu) {
         if (isnan(value)) return wide ? "__builtin_nan(\"\")" : "__builtin_nanf(\"\")";
-        return wide        ? value > 0 ? "__builtin_inf()" : "-__builtin_inf()"
-               : value > 0 ? "__builtin_inff()"
-                           : "-__builtin_inff()";
+        return wide ? value > 0 ? "__builtin_inf()" : "-__builtin_inf()" : value > 0 ? "__builtin_inff()" : "-__builtin_inff()";
     }
-    if (isnan(value))
-        return wide ? "__longlong_as_double(0x7ff8000000000000LL)" : "__int_as_float(0x7fffffff)";
-    if (wide)
-        return value > 0 ? "__longlong_as_double(0x7ff0000000000000LL)"
-                         : "-__longlong_as_double(0x7ff0000000000000LL)";
+    if (isnan(value)) return wide ? "__longlong_as_double(0x7ff8000000000000LL)" : "__int_as_float(0x7fffffff)";
+    if (wide) return value > 0 ? "__longlong_as_double(0x7ff0000000000000LL)" : "-__longlong_as_double(0x7ff0000000000000LL)";
     return value > 0 ? "__int_as_float(0x7f800000)" : "-__int_as_float(0x7f800000)";
 }
 
@@ -83,9 +77,7 @@ static const char *narrow_text(CPrinter *p, Dtype t, double value) {
     dtype_write(t, &bits, value);
     if (dtype_bits(t) == 8) return arena_printf(p->arena, "0x%02x", bits);
     if (!p->dialect->gpu) return arena_printf(p->arena, "0x%04x", bits);
-    return arena_printf(
-        p->arena, t == DTYPE_F16 ? "__ushort_as_half(0x%04x)" : "__ushort_as_bfloat16(0x%04x)",
-        bits);
+    return arena_printf(p->arena, t == DTYPE_F16 ? "__ushort_as_half(0x%04x)" : "__ushort_as_bfloat16(0x%04x)", bits);
 }
 
 static CExpr const_expr(CPrinter *p, const IrOp *op) {
@@ -167,8 +159,7 @@ Range c_range(CPrinter *p, const IrValue *v) {
 }
 
 CExpr c_use(CPrinter *p, const IrValue *v) {
-    if (v->def && v->def->opcode == IR_CONST && v->type->kind == IR_TYPE_SCALAR)
-        return const_expr(p, v->def);
+    if (v->def && v->def->opcode == IR_CONST && v->type->kind == IR_TYPE_SCALAR) return const_expr(p, v->def);
     CValue *c = c_value(p, v);
     if (c->pending || (!c->expr.text && c->deferrable)) c_materialise(p, v);
     if (v->type->is_index && range_is_const(c->range)) {
@@ -184,8 +175,7 @@ CExpr c_use(CPrinter *p, const IrValue *v) {
 
 static CExpr call(CPrinter *p, const char *function, unsigned count, const IrOp *op) {
     const char *args = c_use(p, op->operands[0]).text;
-    for (unsigned i = 1; i < count; i++)
-        args = arena_printf(p->arena, "%s, %s", args, c_use(p, op->operands[i]).text);
+    for (unsigned i = 1; i < count; i++) args = arena_printf(p->arena, "%s, %s", args, c_use(p, op->operands[i]).text);
     return c_make(p, C_PREC_PRIMARY, "%s(%s)", function, args);
 }
 
@@ -226,8 +216,7 @@ static CExpr index_sum(CPrinter *p, const IrOp *op, Range result) {
     if (!minus && range_is_const(y) && y.lo < 0 && y.lo > INT32_MIN)
         return c_make(p, C_PREC_ADD, "%s - %s", c_text(p, a, C_PREC_ADD), c_int_text(p, -y.lo));
     int right = minus ? C_PREC_ADD + 1 : C_PREC_ADD;
-    return c_make(p, C_PREC_ADD, "%s %c %s", c_text(p, a, C_PREC_ADD), minus ? '-' : '+',
-                  c_text(p, b, right));
+    return c_make(p, C_PREC_ADD, "%s %c %s", c_text(p, a, C_PREC_ADD), minus ? '-' : '+', c_text(p, b, right));
 }
 
 static CExpr index_product(CPrinter *p, const IrOp *op, Range result) {
@@ -247,16 +236,14 @@ static CExpr division(CPrinter *p, const IrOp *op, Dtype t) {
         return helper_call(p, divide ? C_HELPER_DIV_NEAR : C_HELPER_MOD_NEAR, op);
     bool plain = y.lo > 0 && (x.lo >= 0 || (t != DTYPE_NONE && !dtype_is_signed(t)));
     if (plain) {
-        if (t == DTYPE_NONE && range_is_const(y) && y.lo == 1 && divide)
-            return c_use(p, op->operands[0]);
+        if (t == DTYPE_NONE && range_is_const(y) && y.lo == 1 && divide) return c_use(p, op->operands[0]);
         return infix(p, op, divide ? "/" : "%", C_PREC_MUL, C_PREC_MUL, C_PREC_MUL + 1);
     }
     if ((t != DTYPE_NONE && !dtype_is_signed(t)) || (x.lo >= 0 && y.lo >= 0)) {
         CExpr by = c_use(p, op->operands[1]);
         if (by.prec == C_PREC_PRIMARY && !strpbrk(by.text, "([.")) {
             CExpr a = c_use(p, op->operands[0]);
-            return c_make(p, C_PREC_COND, "%s == 0 ? 0 : %s %c %s", by.text,
-                          c_text(p, a, C_PREC_MUL), divide ? '/' : '%', by.text);
+            return c_make(p, C_PREC_COND, "%s == 0 ? 0 : %s %c %s", by.text, c_text(p, a, C_PREC_MUL), divide ? '/' : '%', by.text);
         }
         return helper_call(p, divide ? C_HELPER_UDIV : C_HELPER_UMOD, op);
     }
@@ -270,19 +257,15 @@ static CExpr shift(CPrinter *p, const IrOp *op, Dtype t) {
     bool constant = range_is_const(n) && n.lo >= 0 && n.lo < (int64_t)bits;
     bool wrapped = index || bits >= 32;
     if (constant && wrapped && (!left || !dtype_is_signed(t) || index)) {
-        CExpr a = left && index ? widened(p, op, 0, c_range(p, &op->results[0]))
-                                : c_use(p, op->operands[0]);
-        return c_make(p, C_PREC_SHIFT, "%s %s %s", c_text(p, a, C_PREC_UNARY), left ? "<<" : ">>",
-                      c_int_text(p, n.lo));
+        CExpr a = left && index ? widened(p, op, 0, c_range(p, &op->results[0])) : c_use(p, op->operands[0]);
+        return c_make(p, C_PREC_SHIFT, "%s %s %s", c_text(p, a, C_PREC_UNARY), left ? "<<" : ">>", c_int_text(p, n.lo));
     }
     if (left) return helper_call(p, C_HELPER_SHL, op);
-    return helper_call(
-        p, !index && !dtype_is_signed(t) ? C_HELPER_SHR_UNSIGNED : C_HELPER_SHR_SIGNED, op);
+    return helper_call(p, !index && !dtype_is_signed(t) ? C_HELPER_SHR_UNSIGNED : C_HELPER_SHR_SIGNED, op);
 }
 
 /* add, sub, mul of typed integers wrap: signed ones go through unsigned arithmetic. */
-static CExpr wrapping(CPrinter *p, const IrOp *op, Dtype t, const char *symbol, int prec,
-                      CHelper helper) {
+static CExpr wrapping(CPrinter *p, const IrOp *op, Dtype t, const char *symbol, int prec, CHelper helper) {
     if (t == DTYPE_U32 || t == DTYPE_U64) return infix(p, op, symbol, prec, prec, prec + 1);
     return helper_call(p, helper, op);
 }
@@ -309,8 +292,7 @@ static CExpr index_extreme(CPrinter *p, const IrOp *op, const char *name) {
         if (range_is_const(r))
             x[i] = arena_printf(p->arena, "%lldLL", (long long)r.lo);
         else if (range_fits_int(r))
-            x[i] = arena_printf(p->arena, "(%s)%s", p->dialect->index_type,
-                                c_text(p, e, C_PREC_UNARY));
+            x[i] = arena_printf(p->arena, "(%s)%s", p->dialect->index_type, c_text(p, e, C_PREC_UNARY));
     }
     return c_make(p, C_PREC_PRIMARY, "%s(%s, %s)", name, x[0], x[1]);
 }
@@ -320,14 +302,11 @@ static CExpr integer(CPrinter *p, const IrOp *op, Dtype t) {
     bool index = t == DTYPE_NONE;
     switch (op->opcode) {
     case IR_ADD:
-        return index ? index_sum(p, op, result)
-                     : wrapping(p, op, t, "+", C_PREC_ADD, C_HELPER_ADD_WRAP);
+        return index ? index_sum(p, op, result) : wrapping(p, op, t, "+", C_PREC_ADD, C_HELPER_ADD_WRAP);
     case IR_SUB:
-        return index ? index_sum(p, op, result)
-                     : wrapping(p, op, t, "-", C_PREC_ADD, C_HELPER_SUB_WRAP);
+        return index ? index_sum(p, op, result) : wrapping(p, op, t, "-", C_PREC_ADD, C_HELPER_SUB_WRAP);
     case IR_MUL:
-        return index ? index_product(p, op, result)
-                     : wrapping(p, op, t, "*", C_PREC_MUL, C_HELPER_MUL_WRAP);
+        return index ? index_product(p, op, result) : wrapping(p, op, t, "*", C_PREC_MUL, C_HELPER_MUL_WRAP);
     case IR_FLOORDIV:
     case IR_MOD:
         return division(p, op, t);
@@ -340,9 +319,7 @@ static CExpr integer(CPrinter *p, const IrOp *op, Dtype t) {
         if (index && p->dialect->gpu) return index_extreme(p, op, "max");
         return helper_call(p, C_HELPER_MAX_INT, op);
     case IR_NEG:
-        if (index)
-            return c_make(p, C_PREC_UNARY, "-%s",
-                          c_text(p, c_use(p, op->operands[0]), C_PREC_PRIMARY));
+        if (index) return c_make(p, C_PREC_UNARY, "-%s", c_text(p, c_use(p, op->operands[0]), C_PREC_PRIMARY));
         return helper_call(p, C_HELPER_NEG_WRAP, op);
     case IR_ABS:
         if (!index && !dtype_is_signed(t)) return c_use(p, op->operands[0]);
@@ -352,9 +329,7 @@ static CExpr integer(CPrinter *p, const IrOp *op, Dtype t) {
     case IR_XOR:
         return bitwise(p, op, t);
     case IR_NOT:
-        if (t == DTYPE_BOOL)
-            return c_make(p, C_PREC_UNARY, "!%s",
-                          c_text(p, c_use(p, op->operands[0]), C_PREC_UNARY));
+        if (t == DTYPE_BOOL) return c_make(p, C_PREC_UNARY, "!%s", c_text(p, c_use(p, op->operands[0]), C_PREC_UNARY));
         return c_make(p, C_PREC_UNARY, "(%s)~%s", index ? p->dialect->index_type : c_type(p, t),
                       c_text(p, c_use(p, op->operands[0]), C_PREC_UNARY));
     case IR_SHL:
@@ -370,8 +345,7 @@ static CExpr integer(CPrinter *p, const IrOp *op, Dtype t) {
 /* ---- Floats ---- */
 
 static CExpr library(CPrinter *p, const IrOp *op, const char *stem, Dtype t) {
-    const char *name =
-        arena_printf(p->arena, "%s%s%s", p->dialect->builtin, stem, t == DTYPE_F32 ? "f" : "");
+    const char *name = arena_printf(p->arena, "%s%s%s", p->dialect->builtin, stem, t == DTYPE_F32 ? "f" : "");
     return call(p, name, op->operand_count, op);
 }
 
@@ -382,14 +356,10 @@ static CExpr float_extreme(CPrinter *p, const IrOp *op, Dtype t) {
     CHelper id;
     switch (op->opcode) {
     case IR_MIN:
-        id = gpu    ? wide ? C_HELPER_MIN_F64_PTX : C_HELPER_MIN_F32_PTX
-             : wide ? C_HELPER_MIN_F64
-                    : C_HELPER_MIN_F32;
+        id = gpu ? wide ? C_HELPER_MIN_F64_PTX : C_HELPER_MIN_F32_PTX : wide ? C_HELPER_MIN_F64 : C_HELPER_MIN_F32;
         break;
     case IR_MAX:
-        id = gpu    ? wide ? C_HELPER_MAX_F64_PTX : C_HELPER_MAX_F32_PTX
-             : wide ? C_HELPER_MAX_F64
-                    : C_HELPER_MAX_F32;
+        id = gpu ? wide ? C_HELPER_MAX_F64_PTX : C_HELPER_MAX_F32_PTX : wide ? C_HELPER_MAX_F64 : C_HELPER_MAX_F32;
         break;
     case IR_MINNUM:
         id = wide ? C_HELPER_MINNUM_F64 : C_HELPER_MINNUM_F32;
@@ -403,12 +373,11 @@ static CExpr float_extreme(CPrinter *p, const IrOp *op, Dtype t) {
 
 static CExpr negated(CPrinter *p, const IrOp *op) {
     CExpr a = c_use(p, op->operands[0]);
-    return c_make(p, C_PREC_UNARY, "-%s",
-                  a.text[0] == '-' ? arena_printf(p->arena, "(%s)", a.text)
-                                   : c_text(p, a, C_PREC_UNARY));
+    return c_make(p, C_PREC_UNARY, "-%s", a.text[0] == '-' ? arena_printf(p->arena, "(%s)", a.text) : c_text(p, a, C_PREC_UNARY));
 }
 
-/* nvcc's own reciprocal looks for divisors near the ends of the range first, and warns of a quotient by a constant zero, whose result is defined. */
+/* nvcc's own reciprocal looks for divisors near the ends of the range first, and warns of a quotient by a constant zero, whose result is
+ * defined. */
 static CExpr quotient(CPrinter *p, const IrOp *op, Dtype t) {
     if (p->dialect->gpu && t == DTYPE_F32 && op->results[0].type->width == 1 && ir_attr_bool(op, "reciprocal")) {
         CHelper id = ir_attr(op, "bits") ? C_HELPER_RECIPROCAL_NARROW : C_HELPER_RECIPROCAL;
@@ -489,8 +458,7 @@ static CExpr cast(CPrinter *p, const IrOp *op) {
     Dtype f = from->dtype, t = to->dtype;
     CExpr a = c_use(p, op->operands[0]);
     if (f == t && !to->is_index && !from->is_index) return a;
-    if (dtype_is_float(f) && dtype_is_float(t) && f != t &&
-        (dtype_bits(f) == 16 || dtype_bits(t) == 16)) {
+    if (dtype_is_float(f) && dtype_is_float(t) && f != t && (dtype_bits(f) == 16 || dtype_bits(t) == 16)) {
         if (f == DTYPE_F32 || t == DTYPE_F32) return half_cast(p, op, f, t);
         c_fail(p, op, "a direct conversion between a 16-bit float and a type other than f32");
     } else if (dtype_bits(f) == 16 && dtype_is_float(f)) {
@@ -500,8 +468,7 @@ static CExpr cast(CPrinter *p, const IrOp *op) {
     }
     if (t == DTYPE_BOOL) return c_make(p, C_PREC_EQ, "%s != 0", c_text(p, a, C_PREC_ADD));
     if (dtype_is_float(f) && !dtype_is_float(t))
-        return c_make(p, C_PREC_PRIMARY, "%s(%s)",
-                      c_helper(p, C_HELPER_FLOAT_TO_INT, f, helper_type(to)), a.text);
+        return c_make(p, C_PREC_PRIMARY, "%s(%s)", c_helper(p, C_HELPER_FLOAT_TO_INT, f, helper_type(to)), a.text);
     const char *type = to->is_index ? p->dialect->index_type : c_type(p, t);
     return c_make(p, C_PREC_UNARY, "(%s)%s", type, c_text(p, a, C_PREC_UNARY));
 }
@@ -514,22 +481,18 @@ static CExpr bitcast(CPrinter *p, const IrOp *op) {
     CExpr a = c_use(p, op->operands[0]);
     bool from_float = dtype_is_float(f), to_float = dtype_is_float(t), wide = dtype_bits(f) == 64;
     if (f == t) return a;
-    if (from_float == to_float || dtype_bits(f) == 8)
-        return c_make(p, C_PREC_UNARY, "(%s)%s", c_type(p, t), c_text(p, a, C_PREC_UNARY));
+    if (from_float == to_float || dtype_bits(f) == 8) return c_make(p, C_PREC_UNARY, "(%s)%s", c_type(p, t), c_text(p, a, C_PREC_UNARY));
     bool gpu = p->dialect->gpu;
     const char *fn = NULL;
     Dtype real = from_float ? f : t;
     c_type(p, real);
     if (dtype_bits(f) == 16) {
-        if (!gpu)
-            return c_make(p, C_PREC_UNARY, "(%s)%s", c_type(p, t), c_text(p, a, C_PREC_UNARY));
+        if (!gpu) return c_make(p, C_PREC_UNARY, "(%s)%s", c_type(p, t), c_text(p, a, C_PREC_UNARY));
         fn = real == DTYPE_F16 ? from_float ? "__half_as_ushort" : "__ushort_as_half"
              : from_float      ? "__bfloat16_as_ushort"
                                : "__ushort_as_bfloat16";
     } else if (gpu) {
-        fn = wide         ? from_float ? "__double_as_longlong" : "__longlong_as_double"
-             : from_float ? "__float_as_uint"
-                          : "__uint_as_float";
+        fn = wide ? from_float ? "__double_as_longlong" : "__longlong_as_double" : from_float ? "__float_as_uint" : "__uint_as_float";
     } else {
         fn = c_helper(p,
                       wide         ? from_float ? C_HELPER_BITS_F64 : C_HELPER_F64_BITS
@@ -543,19 +506,15 @@ static CExpr bitcast(CPrinter *p, const IrOp *op) {
 }
 
 static CExpr compare(CPrinter *p, const IrOp *op) {
-    const char *symbol = op->opcode == IR_LT   ? "<"
-                         : op->opcode == IR_LE ? "<="
-                         : op->opcode == IR_EQ ? "=="
-                                               : "!=";
+    const char *symbol = op->opcode == IR_LT ? "<" : op->opcode == IR_LE ? "<=" : op->opcode == IR_EQ ? "==" : "!=";
     int prec = op->opcode == IR_LT || op->opcode == IR_LE ? C_PREC_REL : C_PREC_EQ;
     return infix(p, op, symbol, prec, C_PREC_ADD, C_PREC_ADD);
 }
 
 static CExpr choose(CPrinter *p, const IrOp *op) {
-    CExpr c = c_use(p, op->operands[0]), a = c_use(p, op->operands[1]),
-          b = c_use(p, op->operands[2]);
-    return c_make(p, C_PREC_COND, "%s ? %s : %s", c_text(p, c, C_PREC_COND + 1),
-                  c_text(p, a, C_PREC_COND + 1), c_text(p, b, C_PREC_COND + 1));
+    CExpr c = c_use(p, op->operands[0]), a = c_use(p, op->operands[1]), b = c_use(p, op->operands[2]);
+    return c_make(p, C_PREC_COND, "%s ? %s : %s", c_text(p, c, C_PREC_COND + 1), c_text(p, a, C_PREC_COND + 1),
+                  c_text(p, b, C_PREC_COND + 1));
 }
 
 CExpr c_pure(CPrinter *p, const IrOp *op) {
@@ -575,8 +534,7 @@ CExpr c_pure(CPrinter *p, const IrOp *op) {
     case IR_UNIFORM:
         return c_use(p, op->operands[0]);
     default:
-        return dtype_is_float(t->dtype) ? floating(p, op, t->dtype)
-                                        : integer(p, op, helper_type(t));
+        return dtype_is_float(t->dtype) ? floating(p, op, t->dtype) : integer(p, op, helper_type(t));
     }
 }
 
@@ -626,9 +584,7 @@ static CExpr aff_sum(CPrinter *p, const Aff *e) {
             str_append(&s, c_text(p, term, magnitude != 1 || k < 0 ? C_PREC_UNARY : C_PREC_ADD));
         }
     }
-    if (e->value)
-        str_printf(&s, " %c %s", e->value < 0 ? '-' : '+',
-                   c_int_text(p, e->value < 0 ? -e->value : e->value));
+    if (e->value) str_printf(&s, " %c %s", e->value < 0 ? '-' : '+', c_int_text(p, e->value < 0 ? -e->value : e->value));
     CExpr r = {arena_strdup(p->arena, s.data), C_PREC_ADD};
     if (e->count == 1 && !e->value) r.prec = e->coefs[0] < 0 ? C_PREC_UNARY - 2 : C_PREC_MUL;
     str_release(&s);
@@ -636,13 +592,11 @@ static CExpr aff_sum(CPrinter *p, const Aff *e) {
 }
 
 static CExpr aff_call(CPrinter *p, CHelper id, CExpr a, CExpr b) {
-    return c_make(p, C_PREC_PRIMARY, "%s(%s, %s)", c_helper(p, id, DTYPE_NONE, DTYPE_NONE), a.text,
-                  b.text);
+    return c_make(p, C_PREC_PRIMARY, "%s(%s, %s)", c_helper(p, id, DTYPE_NONE, DTYPE_NONE), a.text, b.text);
 }
 
 CExpr c_aff(CPrinter *p, const Aff *e) {
-    if (e->kind == AFF_CONST)
-        return (CExpr){c_int_text(p, e->value), e->value < 0 ? C_PREC_UNARY : C_PREC_PRIMARY};
+    if (e->kind == AFF_CONST) return (CExpr){c_int_text(p, e->value), e->value < 0 ? C_PREC_UNARY : C_PREC_PRIMARY};
     if (e->kind == AFF_SUM) return aff_sum(p, e);
     if (e->kind == AFF_SYM) {
         IrValue *v = ir_func_symbol((IrFunc *)p->func, e->name);
@@ -655,9 +609,7 @@ CExpr c_aff(CPrinter *p, const Aff *e) {
     CExpr a = c_aff(p, e->args[0]);
     if (e->kind == AFF_PRODUCT) {
         const char *text = c_text(p, a, C_PREC_UNARY);
-        for (size_t i = 1; i < e->count; i++)
-            text = arena_printf(p->arena, "%s * %s", text,
-                                c_text(p, c_aff(p, e->args[i]), C_PREC_UNARY));
+        for (size_t i = 1; i < e->count; i++) text = arena_printf(p->arena, "%s * %s", text, c_text(p, c_aff(p, e->args[i]), C_PREC_UNARY));
         return (CExpr){text, C_PREC_MUL};
     }
     CExpr b = c_aff(p, e->args[1]);

@@ -18,10 +18,9 @@ static bool read_only_in_step(const IrFunc *f, unsigned i) {
 static const char *param_type(CPrinter *p, const IrFunc *f, unsigned i, bool restricted) {
     const IrValue *v = f->body->args[i];
     if (f->params[i].kind == IR_PARAM_MAP) return "const __grid_constant__ TensorMap";
-    if (v->type->kind != IR_TYPE_PTR)
-        return v->type->is_index ? p->dialect->index_type : c_type(p, v->type->dtype);
-    return arena_printf(p->arena, "%s%s *%s", read_only_in_step(f, i) ? "const " : "",
-                        c_type(p, v->type->dtype), restricted && !param_is_shared(f, i) ? p->dialect->restrict_word : "");
+    if (v->type->kind != IR_TYPE_PTR) return v->type->is_index ? p->dialect->index_type : c_type(p, v->type->dtype);
+    return arena_printf(p->arena, "%s%s *%s", read_only_in_step(f, i) ? "const " : "", c_type(p, v->type->dtype),
+                        restricted && !param_is_shared(f, i) ? p->dialect->restrict_word : "");
 }
 
 CList c_parameters(CPrinter *p, const IrFunc *f, bool restricted, const char *extra) {
@@ -65,8 +64,7 @@ static void fill_items(CPrinter *p, Str *s, CList items, const char *tail, size_
     (void)p;
 }
 
-void c_print_call(CPrinter *p, const char *head, const char *name, CList items, const char *tail,
-                  bool split) {
+void c_print_call(CPrinter *p, const char *head, const char *name, CList items, const char *tail, bool split) {
     size_t flat = 4 * p->indent + strlen(head) + strlen(name) + 2 + strlen(tail);
     for (size_t i = 0; i < items.count; i++) flat += strlen(items.items[i]) + (i ? 2 : 0);
     Str s;
@@ -112,7 +110,9 @@ static bool block_uses_shared(const IrBlock *block) {
     return false;
 }
 
-static void look_for_meeting(void *context, IrOp *op) { *(bool *)context |= op->opcode == IR_CLUSTER_MEET; }
+static void look_for_meeting(void *context, IrOp *op) {
+    *(bool *)context |= op->opcode == IR_CLUSTER_MEET;
+}
 
 static void declare_met(CPrinter *p, const IrFunc *f) {
     bool meets = false;
@@ -135,8 +135,7 @@ void c_print_body(CPrinter *p, const IrFunc *f) {
         p->smem_declared = true;
         declare_met(p, f);
     } else if (!p->dialect->gpu && !has_parallel(f->body) && block_uses_shared(f->body)) {
-        c_line(p, "_Alignas(64) unsigned char smem[%lld];",
-               (long long)ir_func_attr_int(f, "shared_bytes", 0));
+        c_line(p, "_Alignas(64) unsigned char smem[%lld];", (long long)ir_func_attr_int(f, "shared_bytes", 0));
         p->smem_declared = true;
     }
     c_block(p, f->body);
@@ -146,13 +145,10 @@ void c_print_body(CPrinter *p, const IrFunc *f) {
 /* ---- Launch conditions ---- */
 
 /* `if (a || b) action`, as many conditions a line as fit. */
-static void print_conditions(CPrinter *p, const char *const *conditions, size_t count,
-                             const char *action) {
+static void print_conditions(CPrinter *p, const char *const *conditions, size_t count, const char *action) {
     for (size_t i = 0; i < count;) {
         const char *text = conditions[i++];
-        while (i < count &&
-               4 * p->indent + strlen(text) + strlen(conditions[i]) + strlen(action) + 10 <=
-                   C_LINE_WIDTH)
+        while (i < count && 4 * p->indent + strlen(text) + strlen(conditions[i]) + strlen(action) + 10 <= C_LINE_WIDTH)
             text = arena_printf(p->arena, "%s || %s", text, conditions[i++]);
         c_if_line(p, text, action);
     }
@@ -169,14 +165,11 @@ void c_print_checks(CPrinter *p, const IrFunc *f, const char *action) {
         const Aff *derived = f->params[i].derived;
         if (f->params[i].kind != IR_PARAM_SYMBOL || !derived || derived->kind == AFF_SYM) continue;
         const char *name = c_use(p, f->body->args[i]).text;
-        VEC_PUSH(p->arena, &conditions,
-                 arena_printf(p->arena, "%s != %s", name,
-                              c_text(p, c_aff(p, f->params[i].derived), C_PREC_ADD)));
+        VEC_PUSH(p->arena, &conditions, arena_printf(p->arena, "%s != %s", name, c_text(p, c_aff(p, f->params[i].derived), C_PREC_ADD)));
     }
     for (size_t i = 0; i < f->constraint_count; i++) {
         const char *e = c_text(p, c_aff(p, f->constraints[i].expr), C_PREC_ADD);
-        VEC_PUSH(p->arena, &conditions,
-                 arena_printf(p->arena, f->constraints[i].equal ? "%s != 0" : "%s < 0", e));
+        VEC_PUSH(p->arena, &conditions, arena_printf(p->arena, f->constraints[i].equal ? "%s != 0" : "%s < 0", e));
     }
     print_conditions(p, conditions.data, conditions.len, action);
 }
@@ -201,18 +194,12 @@ const Aff *c_func_aff(CPrinter *p, const IrFunc *f, const char *key, int64_t fal
 
 /* ---- The module ---- */
 
-bool c_emit(const IrModule *m, const CDialect *dialect, const EmitOptions *options, Str *out,
-            DiagList *diags) {
+bool c_emit(const IrModule *m, const CDialect *dialect, const EmitOptions *options, Str *out, DiagList *diags) {
     Arena *scratch = arena_create();
     if (!scratch) return false;
     Str body;
     str_init(&body);
-    CPrinter p = {.arena = scratch,
-                  .dialect = dialect,
-                  .module = m,
-                  .options = options,
-                  .diags = diags,
-                  .out = &body};
+    CPrinter p = {.arena = scratch, .dialect = dialect, .module = m, .options = options, .diags = diags, .out = &body};
     size_t functions = 0;
     for (const IrFunc *f = m->first; f; f = f->next) functions += f->level == IR_LEVEL_KERNEL;
     if (!functions) c_fail(&p, NULL, "a module without kernel functions");

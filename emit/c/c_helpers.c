@@ -30,14 +30,9 @@ static const char *limit_text(CPrinter *p, Dtype from, Dtype to, char which) {
     double low = is_signed ? -ldexp(1, bits - 1) : 0, high = ldexp(1, is_signed ? bits - 1 : bits);
     if (which == 'L') return c_float_text(p, from, low);
     if (which == 'I') return c_float_text(p, from, high);
-    if (which == 'B')
-        return c_float_text(
-            p, from, from == DTYPE_F64 ? nextafter(high, 0) : (double)nextafterf((float)high, 0));
+    if (which == 'B') return c_float_text(p, from, from == DTYPE_F64 ? nextafter(high, 0) : (double)nextafterf((float)high, 0));
     uint64_t max = UINT64_MAX >> (64 - bits + is_signed);
-    return arena_printf(p->arena, "%llu%s", (unsigned long long)max,
-                        is_signed    ? bits == 64 ? "LL" : ""
-                        : bits == 64 ? "ULL"
-                                     : "u");
+    return arena_printf(p->arena, "%llu%s", (unsigned long long)max, is_signed ? bits == 64 ? "LL" : "" : bits == 64 ? "ULL" : "u");
 }
 
 static void expand(CPrinter *p, CHelperUse use, const char *text, Str *out) {
@@ -109,8 +104,7 @@ static void note(CPrinter *p, CHelperUse use) {
                  {"bits_of_f64(", C_HELPER_BITS_F64},
                  {"bits_to_f64(", C_HELPER_F64_BITS}};
     for (size_t i = 0; i < COUNT_OF(inner); i++)
-        if (inner[i].id != use.id && strstr(rows[use.id].text, inner[i].call))
-            note(p, (CHelperUse){inner[i].id, DTYPE_NONE, DTYPE_NONE});
+        if (inner[i].id != use.id && strstr(rows[use.id].text, inner[i].call)) note(p, (CHelperUse){inner[i].id, DTYPE_NONE, DTYPE_NONE});
 }
 
 const char *c_helper(CPrinter *p, CHelper id, Dtype a, Dtype b) {
@@ -133,10 +127,7 @@ static int order(const void *x, const void *y) {
 
 /* The registers of a class, from `first` on, as asm operands `"=f"(d[0])`. */
 static void asm_operands(Str *out, const AtomClass *cls, const char *name, bool result) {
-    char letter = cls->dtype == DTYPE_F32        ? 'f'
-                  : cls->dtype == DTYPE_F64      ? 'd'
-                  : dtype_bits(cls->dtype) == 64 ? 'l'
-                                                 : 'r';
+    char letter = cls->dtype == DTYPE_F32 ? 'f' : cls->dtype == DTYPE_F64 ? 'd' : dtype_bits(cls->dtype) == 64 ? 'l' : 'r';
     for (unsigned i = 0; i < cls->count; i++) {
         str_printf(out, "%s\"%s%c\"(", i ? ", " : "", result ? "=" : "", letter);
         if (cls->shared)
@@ -161,29 +152,25 @@ static void atom_arguments(CPrinter *p, const AtomInfo *atom, Str *out) {
     AtomClass cls;
     char name[2] = "d";
     const char *comma = "";
-    for (; atom_next_class(&text, &cls); name[0]++, comma = ", ")
-        str_printf(out, "%s%s *%s", comma, c_type(p, cls.dtype), name);
+    for (; atom_next_class(&text, &cls); name[0]++, comma = ", ") str_printf(out, "%s%s *%s", comma, c_type(p, cls.dtype), name);
     name[0] = 'a';
     for (text = atom->operands; atom_next_class(&text, &cls); name[0]++, comma = ", ") {
         if (cls.shared || cls.map)
             str_printf(out, "%sconst void *%s", comma, name);
         else
-            str_printf(out, cls.vector ? "%sconst %s *%s" : "%sconst %s %s", comma,
-                       c_type(p, cls.dtype), name);
+            str_printf(out, cls.vector ? "%sconst %s *%s" : "%sconst %s %s", comma, c_type(p, cls.dtype), name);
     }
 }
 
 const char *c_atom_name(CPrinter *p, const AtomInfo *atom) {
     char *name = arena_strdup(p->arena, atom->name);
-    for (char *c = name; *c; c++)
-        *c = (char)(*c == '.' ? '_' : *c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
+    for (char *c = name; *c; c++) *c = (char)(*c == '.' ? '_' : *c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
     return name;
 }
 
 /* The text of an atom is longer than a line: clang-format shall leave it as it is. */
 static void print_atom(CPrinter *p, const AtomInfo *atom, Str *out) {
-    str_printf(out, "// clang-format off\n%s void %s(", p->dialect->helper_prefix,
-               c_atom_name(p, atom));
+    str_printf(out, "// clang-format off\n%s void %s(", p->dialect->helper_prefix, c_atom_name(p, atom));
     atom_arguments(p, atom, out);
     str_printf(out, ") {\n    asm%s(\"", atom->is_volatile ? " volatile" : "");
     atom_template(atom->ptx, out);
@@ -199,8 +186,7 @@ static void print_atom(CPrinter *p, const AtomInfo *atom, Str *out) {
         str_append(out, comma);
         asm_operands(out, &cls, name, false);
     }
-    str_printf(out, "%s);\n}\n// clang-format on\n\n",
-               atom->is_volatile ? "\n        : \"memory\"" : "");
+    str_printf(out, "%s);\n}\n// clang-format on\n\n", atom->is_volatile ? "\n        : \"memory\"" : "");
 }
 
 void c_print_helpers(CPrinter *p, Str *out) {

@@ -15,10 +15,10 @@ typedef struct {
     unsigned mask;          /* bit of c_helpers.def */
     const char *index_type; /* the 64-bit index type */
     const char *restrict_word;
-    const char *helper_prefix;         /* of device helpers */
-    const char *shared_prefix;         /* of helpers that host code uses as well */
-    const char *builtin;               /* prefix of library functions: "__builtin_" */
-    void (*print)(struct CPrinter *p); /* all functions */
+    const char *helper_prefix;                         /* of device helpers */
+    const char *shared_prefix;                         /* of helpers that host code uses as well */
+    const char *builtin;                               /* prefix of library functions: "__builtin_" */
+    void (*print)(struct CPrinter *p);                 /* all functions */
     void (*print_head)(struct CPrinter *p, Str *head); /* what stands before the helpers */
 } CDialect;
 extern const CDialect c_dialect_cuda, c_dialect_openmp;
@@ -67,9 +67,9 @@ typedef struct {
 /* What the printer knows of an IR value. */
 typedef struct {
     const IrValue *value;
-    bool deferrable; /* may be printed where it is used */
-    bool inlined;    /* expr is a formula, not a variable: it may be replaced by one */
-    CExpr expr;      /* scalar: its expression; vec: the lane C_LANE of it; null text: unbound */
+    bool deferrable;     /* may be printed where it is used */
+    bool inlined;        /* expr is a formula, not a variable: it may be replaced by one */
+    CExpr expr;          /* scalar: its expression; vec: the lane C_LANE of it; null text: unbound */
     const char *address; /* vec: address of its first lane, when they lie in memory in a row */
     const char *array;   /* frag: its array, by the name that the value is printed under */
     const char *home;    /* frag: the array that this name stands for */
@@ -116,7 +116,7 @@ typedef struct CPrinter {
     VEC(const AtomInfo *) atoms;
     VEC(WgmmaForm) wgmmas;
     VEC(CWords) words;
-    bool tensor_maps; /* some kernel has one */
+    bool tensor_maps;      /* some kernel has one */
     uint32_t types_used;   /* bit per Dtype */
     const char *comment;   /* to be printed before the next line */
     VEC(uint64_t) seen;    /* lines that have had their comment, with their file */
@@ -126,7 +126,7 @@ typedef struct CPrinter {
     unsigned parallel_depth;
     const IrOp *skip; /* the inner loop of a nest whose outer body is being printed */
     bool smem_declared;
-    bool fixed_masked; /* c_has_fixed_masked_access of some function */
+    bool fixed_masked;    /* c_has_fixed_masked_access of some function */
     uint32_t alias_types; /* bit per Dtype: pointers into shared memory on the CPU */
 } CPrinter;
 
@@ -138,7 +138,7 @@ CExpr c_use(CPrinter *p, const IrValue *v); /* of an operand; constants included
 Range c_range(CPrinter *p, const IrValue *v);
 const char *c_text(CPrinter *p, CExpr e, int min_prec); /* in parentheses when it binds less */
 CExpr c_make(CPrinter *p, int prec, const char *format, ...) PRINTF_LIKE(3, 4);
-CExpr c_pure(CPrinter *p, const IrOp *op); /* value of an elementwise or pure scalar op */
+CExpr c_pure(CPrinter *p, const IrOp *op);                  /* value of an elementwise or pure scalar op */
 const char *c_lane(CPrinter *p, CExpr e, const char *lane); /* with C_LANE replaced */
 const char *c_type(CPrinter *p, Dtype t);                   /* in memory and arrays */
 const char *c_scalar_type(CPrinter *p, const IrValue *v);   /* of a variable */
@@ -147,7 +147,7 @@ const char *c_float_text(CPrinter *p, Dtype t, double value);
 const char *c_helper(CPrinter *p, CHelper id, Dtype a, Dtype b); /* its name, noted as used */
 CExpr c_aff(CPrinter *p, const Aff *e);                          /* over symbols, for the host */
 bool c_aff_nonneg(const Aff *e);
-const char *c_guard(CPrinter *p, const IrFunc *f);               /* the conditions of a version; null: none */
+const char *c_guard(CPrinter *p, const IrFunc *f); /* the conditions of a version; null: none */
 
 /* c_memory.c: loads, stores, vectors, atoms, shared memory */
 const char *c_element(CPrinter *p, const IrValue *ptr, const IrValue *offset); /* p[off] */
@@ -161,12 +161,12 @@ void c_vec_copy(CPrinter *p, const IrValue *v, const char *address);
 void c_atom(CPrinter *p, const IrOp *op);
 void c_atomic(CPrinter *p, const IrOp *op); /* c_atomic.c */
 void c_async_copy(CPrinter *p, const IrOp *op);
-bool c_is_zero(const IrOp *op); /* a constant whose bits are all zero */
+bool c_is_zero(const IrOp *op);                                         /* a constant whose bits are all zero */
 const char *c_join(CPrinter *p, const char *address, const char *lane); /* element of an address */
 
 /* c_stmt.c */
-void c_if_line(CPrinter *p, const char *condition, const char *action); /* on one line if it fits */
-void c_line(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3);    /* one line */
+void c_if_line(CPrinter *p, const char *condition, const char *action);   /* on one line if it fits */
+void c_line(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3);      /* one line */
 void c_statement(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3); /* a complete statement */
 void c_pragma(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3);
 void c_loop_open(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -178,8 +178,7 @@ const char *c_declare_zeros(CPrinter *p, const IrType *t, const char *hint);
 /* `const type name = text;`, on the line of the declaration right before it when it fits. */
 void c_declare_const(CPrinter *p, const char *type, const char *name, const char *text);
 void c_materialise(CPrinter *p, const IrValue *v);
-void c_materialise_as(CPrinter *p, const IrValue *v,
-                      const char *hint); /* its name when it has none */
+void c_materialise_as(CPrinter *p, const IrValue *v, const char *hint); /* its name when it has none */
 /* A body of one short statement goes on the line of its head. */
 typedef struct {
     Str *saved, body;
@@ -195,7 +194,7 @@ void c_parallel(CPrinter *p, const IrOp *op);
 void c_if(CPrinter *p, const IrOp *op);
 void c_map(CPrinter *p, const IrOp *op);
 bool c_product(CPrinter *p, const IrOp *map); /* c_product.c; false: not printed, it is to be loops */
-bool c_makes_zeros(const IrOp *op); /* a map that fills one fragment with zeros */
+bool c_makes_zeros(const IrOp *op);           /* a map that fills one fragment with zeros */
 
 /* The array of `v`, which an instruction makes of that of `from` in place: the same, or a copy. */
 const char *c_change_array(CPrinter *p, const IrValue *v, const IrValue *from);
@@ -209,7 +208,7 @@ void c_wgmma(CPrinter *p, const IrOp *op);       /* wgmma and its wait */
  * that a product makes anew beside the elements, and copies. To be called with the loop's arguments bound, and behind its yields. */
 void c_factors_before(CPrinter *p, const IrOp *loop);
 void c_factors_again(CPrinter *p, const IrOp *loop);
-void c_print_wgmmas(CPrinter *p, Str *out);      /* their functions */
+void c_print_wgmmas(CPrinter *p, Str *out); /* their functions */
 
 /* c_plan.c */
 void c_plan(CPrinter *p, const IrFunc *f); /* what is deferrable, shared arrays */
@@ -229,8 +228,7 @@ typedef struct {
 } CList;
 /* Prints `head name(items...)tail` as clang-format breaks it; `split`: the name may stand on a line
  * of its own. */
-void c_print_call(CPrinter *p, const char *head, const char *name, CList items, const char *tail,
-                  bool split);
+void c_print_call(CPrinter *p, const char *head, const char *name, CList items, const char *tail, bool split);
 CList c_parameters(CPrinter *p, const IrFunc *f, bool restricted, const char *extra);
 CList c_arguments(CPrinter *p, const IrFunc *f);
 /* Makes `f` the printer's function: forgets the last one, names the parameters. */
@@ -241,8 +239,7 @@ void c_print_checks(CPrinter *p, const IrFunc *f, const char *action);
 bool c_first_of_step(const IrFunc *f);
 const IrFunc *c_next_version(const IrFunc *f); /* of the same step; null: none */
 const Aff *c_func_aff(CPrinter *p, const IrFunc *f, const char *key, int64_t fallback);
-bool c_emit(const IrModule *m, const CDialect *dialect, const EmitOptions *options, Str *out,
-            DiagList *diags);
+bool c_emit(const IrModule *m, const CDialect *dialect, const EmitOptions *options, Str *out, DiagList *diags);
 
 /* c_launch.c */
 extern const char c_make_map_text[]; /* the host function that makes a tensor map */

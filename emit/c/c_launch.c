@@ -11,16 +11,12 @@ static const char *alignment_condition(CPrinter *p, const IrFunc *f) {
         unsigned count = 0;
         for (unsigned i = 0; i < f->body->arg_count; i++) {
             const IrValue *v = f->body->args[i];
-            if (v->type->kind != IR_TYPE_PTR || param_access_bytes(f, i) != bytes ||
-                dtype_size(v->type->dtype) == bytes)
-                continue;
-            sum =
-                arena_printf(p->arena, "%s%s(size_t)%s", sum, count ? " | " : "", c_use(p, v).text);
+            if (v->type->kind != IR_TYPE_PTR || param_access_bytes(f, i) != bytes || dtype_size(v->type->dtype) == bytes) continue;
+            sum = arena_printf(p->arena, "%s%s(size_t)%s", sum, count ? " | " : "", c_use(p, v).text);
             count++;
         }
         if (count)
-            text = arena_printf(p->arena, count > 1 ? "%s%s(%s) %% %zu == 0" : "%s%s%s %% %zu == 0",
-                                text, *text ? " && " : "", sum, bytes);
+            text = arena_printf(p->arena, count > 1 ? "%s%s(%s) %% %zu == 0" : "%s%s%s %% %zu == 0", text, *text ? " && " : "", sum, bytes);
     }
     return *text ? text : NULL;
 }
@@ -30,7 +26,8 @@ static size_t fitting_conditions(const char *text, size_t room) {
     enum { AND = 4 }; /* " && " */
     size_t n = strlen(text);
     const char *last = NULL;
-    for (const char *at = n < room ? NULL : strstr(text, " && "); at && (!last || (size_t)(at - text) + AND <= room); at = strstr(at + AND, " && "))
+    for (const char *at = n < room ? NULL : strstr(text, " && "); at && (!last || (size_t)(at - text) + AND <= room);
+         at = strstr(at + AND, " && "))
         last = at;
     return last ? (size_t)(last - text) + AND : n;
 }
@@ -49,8 +46,7 @@ static void print_conditions(CPrinter *p, const char *name, const char *guard) {
 /* The `if` of a version; conditions that do not fit on its line get names. */
 static const char *version_condition(CPrinter *p, const IrFunc *f, unsigned version) {
     const char *aligned = alignment_condition(p, f), *guard = c_guard(p, f);
-    size_t width =
-        4 * p->indent + 12 + (aligned ? strlen(aligned) : 0) + (guard ? strlen(guard) : 0);
+    size_t width = 4 * p->indent + 12 + (aligned ? strlen(aligned) : 0) + (guard ? strlen(guard) : 0);
     if (width > C_LINE_WIDTH && guard && strlen(guard) > 40) {
         const char *name = name_claim(&p->names, arena_printf(p->arena, "fits_%u", version));
         print_conditions(p, name, guard);
@@ -70,8 +66,7 @@ static void print_shared(CPrinter *p, const char *entry, const char *bytes) {
     const char *limit = name_claim(&p->names, "limit"), *name = name_claim(&p->names, "error");
     c_line(p, "const cudaFuncAttribute %s = cudaFuncAttributeMaxDynamicSharedMemorySize;", limit);
     const char *items[] = {entry, limit, bytes};
-    c_print_call(p, arena_printf(p->arena, "const cudaError_t %s =", name), "cudaFuncSetAttribute",
-                 (CList){items, 3}, ");", false);
+    c_print_call(p, arena_printf(p->arena, "const cudaError_t %s =", name), "cudaFuncSetAttribute", (CList){items, 3}, ");", false);
     c_line(p, "if (%s != cudaSuccess) return %s;", name, name);
 }
 
@@ -85,12 +80,10 @@ static GridDim grid_dim(CPrinter *p, const IrFunc *f, unsigned axis) {
     static const long long limits[] = {2147483647, 65535, 65535};
     const Aff *e = c_func_aff(p, f, keys[axis], 1);
     int64_t constant;
-    if (aff_is_const(e, &constant) && constant > 0 && constant <= limits[axis])
-        return (GridDim){.text = c_int_text(p, constant)};
+    if (aff_is_const(e, &constant) && constant > 0 && constant <= limits[axis]) return (GridDim){.text = c_int_text(p, constant)};
     const char *extent = c_aff(p, e).text, *name = name_claim(&p->names, keys[axis]);
     c_line(p, "const long long %s = %s;", name, extent);
-    return (GridDim){arena_printf(p->arena, "(unsigned int)%s", name),
-                     arena_printf(p->arena, "%s <= 0", name),
+    return (GridDim){arena_printf(p->arena, "(unsigned int)%s", name), arena_printf(p->arena, "%s <= 0", name),
                      arena_printf(p->arena, "%s > %lld", name, limits[axis])};
 }
 
@@ -114,48 +107,52 @@ static const char *print_grid(CPrinter *p, const IrFunc *f) {
     return grid;
 }
 
-const char c_make_map_text[] =
-    "#ifndef __CUDACC_RTC__\n"
-    "static cudaError_t make_map(TensorMap *map, int dtype, int rank, const void *base,\n"
-    "                            const unsigned long long *shape, const unsigned int *box,\n"
-    "                            unsigned long long bytes, int swizzle, int joined) {\n"
-    "    void *entry = nullptr;\n"
-    "    cudaDriverEntryPointQueryResult found;\n"
-    "    unsigned long long extents[5], strides[5];\n"
-    "    const unsigned int ones[5] = {1, 1, 1, 1, 1};\n"
-    "    cudaError_t error = cudaGetDriverEntryPointByVersion(\"cuTensorMapEncodeTiled\", &entry, 12000,\n"
-    "                                                         cudaEnableDefault, &found);\n"
-    "    if (error != cudaSuccess) return error;\n"
-    "    for (int i = 0; i < rank; ++i) {\n"
-    "        if (shape[i] == 0) return cudaSuccess; // nothing is read\n"
-    "        extents[i] = shape[i];\n"
-    "        strides[i] = bytes *= shape[i];\n"
-    "    }\n"
-    "    if (joined > 1) { // a row of the map is so many of the tensor, which overlap\n"
-    "        extents[0] *= joined;\n"
-    "        if (extents[1] < joined) return cudaSuccess;\n"
-    "        extents[1] -= joined - 1;\n"
-    "    }\n"
-    "    const CUresult result = ((decltype(&cuTensorMapEncodeTiled))entry)(\n"
-    "        (CUtensorMap *)map, (CUtensorMapDataType)dtype, rank, (void *)base,\n"
-    "        (const cuuint64_t *)extents, (const cuuint64_t *)strides, box, ones,\n"
-    "        CU_TENSOR_MAP_INTERLEAVE_NONE, (CUtensorMapSwizzle)swizzle,\n"
-    "        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);\n"
-    "    return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;\n"
-    "}\n"
-    "#endif\n\n";
+const char c_make_map_text[] = "#ifndef __CUDACC_RTC__\n"
+                               "static cudaError_t make_map(TensorMap *map, int dtype, int rank, const void *base,\n"
+                               "                            const unsigned long long *shape, const unsigned int *box,\n"
+                               "                            unsigned long long bytes, int swizzle, int joined) {\n"
+                               "    void *entry = nullptr;\n"
+                               "    cudaDriverEntryPointQueryResult found;\n"
+                               "    unsigned long long extents[5], strides[5];\n"
+                               "    const unsigned int ones[5] = {1, 1, 1, 1, 1};\n"
+                               "    cudaError_t error = cudaGetDriverEntryPointByVersion(\"cuTensorMapEncodeTiled\", &entry, 12000,\n"
+                               "                                                         cudaEnableDefault, &found);\n"
+                               "    if (error != cudaSuccess) return error;\n"
+                               "    for (int i = 0; i < rank; ++i) {\n"
+                               "        if (shape[i] == 0) return cudaSuccess; // nothing is read\n"
+                               "        extents[i] = shape[i];\n"
+                               "        strides[i] = bytes *= shape[i];\n"
+                               "    }\n"
+                               "    if (joined > 1) { // a row of the map is so many of the tensor, which overlap\n"
+                               "        extents[0] *= joined;\n"
+                               "        if (extents[1] < joined) return cudaSuccess;\n"
+                               "        extents[1] -= joined - 1;\n"
+                               "    }\n"
+                               "    const CUresult result = ((decltype(&cuTensorMapEncodeTiled))entry)(\n"
+                               "        (CUtensorMap *)map, (CUtensorMapDataType)dtype, rank, (void *)base,\n"
+                               "        (const cuuint64_t *)extents, (const cuuint64_t *)strides, box, ones,\n"
+                               "        CU_TENSOR_MAP_INTERLEAVE_NONE, (CUtensorMapSwizzle)swizzle,\n"
+                               "        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);\n"
+                               "    return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;\n"
+                               "}\n"
+                               "#endif\n\n";
 
 static const char *map_dtype(Dtype t, bool tf32) {
     if (tf32) return "CU_TENSOR_MAP_DATA_TYPE_TFLOAT32";
     switch (t) {
-    case DTYPE_F16: return "CU_TENSOR_MAP_DATA_TYPE_FLOAT16";
-    case DTYPE_BF16: return "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16";
-    case DTYPE_F32: return "CU_TENSOR_MAP_DATA_TYPE_FLOAT32";
-    case DTYPE_F64: return "CU_TENSOR_MAP_DATA_TYPE_FLOAT64";
-    default: break;
+    case DTYPE_F16:
+        return "CU_TENSOR_MAP_DATA_TYPE_FLOAT16";
+    case DTYPE_BF16:
+        return "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16";
+    case DTYPE_F32:
+        return "CU_TENSOR_MAP_DATA_TYPE_FLOAT32";
+    case DTYPE_F64:
+        return "CU_TENSOR_MAP_DATA_TYPE_FLOAT64";
+    default:
+        break;
     }
-    static const char *const words[] = {"CU_TENSOR_MAP_DATA_TYPE_UINT8", "CU_TENSOR_MAP_DATA_TYPE_UINT16",
-                                        "CU_TENSOR_MAP_DATA_TYPE_UINT32", "CU_TENSOR_MAP_DATA_TYPE_UINT64"};
+    static const char *const words[] = {"CU_TENSOR_MAP_DATA_TYPE_UINT8", "CU_TENSOR_MAP_DATA_TYPE_UINT16", "CU_TENSOR_MAP_DATA_TYPE_UINT32",
+                                        "CU_TENSOR_MAP_DATA_TYPE_UINT64"};
     return words[__builtin_ctzll(dtype_size(t))];
 }
 
@@ -166,8 +163,8 @@ static void print_map(CPrinter *p, const IrFunc *f, unsigned at, unsigned t) {
     const char *name = c_use(p, f->body->args[at]).text, *extents = "", *box = "";
     for (unsigned a = map->rank; a-- > 0;) {
         const char *comma = *extents ? ", " : "";
-        extents = arena_printf(p->arena, "%s%s(unsigned long long)%s", extents, comma,
-                               c_text(p, c_aff(p, tensor->extents[a]), C_PREC_UNARY));
+        extents =
+            arena_printf(p->arena, "%s%s(unsigned long long)%s", extents, comma, c_text(p, c_aff(p, tensor->extents[a]), C_PREC_UNARY));
         box = arena_printf(p->arena, "%s%s%lld", box, comma, (long long)map->box[a]);
     }
     const char *sizes = name_claim(&p->names, arena_printf(p->arena, "%s_extents", map->tensor));
@@ -186,8 +183,7 @@ static void print_map(CPrinter *p, const IrFunc *f, unsigned at, unsigned t) {
                            c_int_text(p, (int64_t)dtype_size(tensor->dtype)),
                            c_int_text(p, swizzle),
                            c_int_text(p, map->joined > 1 ? map->joined : 1)};
-    c_print_call(p, arena_printf(p->arena, "const cudaError_t %s =", error), "make_map", (CList){items, COUNT_OF(items)},
-                 ");", false);
+    c_print_call(p, arena_printf(p->arena, "const cudaError_t %s =", error), "make_map", (CList){items, COUNT_OF(items)}, ");", false);
     c_line(p, "if (%s != cudaSuccess) return %s;", error, error);
 }
 
@@ -228,8 +224,7 @@ static void print_launch(CPrinter *p, const IrFunc *f) {
         print_cooperative(p, f, grid, entry, bytes);
         return;
     }
-    const char *launch = arena_printf(p->arena, "%s<<<%s, %lld, %s, stream>>>", entry, grid,
-                                      (long long)func_threads(f), bytes);
+    const char *launch = arena_printf(p->arena, "%s<<<%s, %lld, %s, stream>>>", entry, grid, (long long)func_threads(f), bytes);
     c_print_call(p, "", launch, c_arguments(p, f), ");", false);
     c_line(p, "return cudaGetLastError();");
 }
@@ -237,8 +232,7 @@ static void print_launch(CPrinter *p, const IrFunc *f) {
 static void print_launcher(CPrinter *p, const IrFunc *first) {
     c_enter(p, first);
     const char *name = arena_printf(p->arena, "%s_launch", emit_step_name(p->arena, first));
-    c_print_call(p, "extern \"C\" cudaError_t", name,
-                 c_parameters(p, first, false, "cudaStream_t stream"), ") {", false);
+    c_print_call(p, "extern \"C\" cudaError_t", name, c_parameters(p, first, false, "cudaStream_t stream"), ") {", false);
     p->indent++;
     c_print_checks(p, first, "return cudaErrorInvalidValue;");
     bool open = true;

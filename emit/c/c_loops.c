@@ -34,13 +34,11 @@ static void copy_array(CPrinter *p, const char *to, const char *from, const IrTy
         return;
     }
     for (unsigned i = 0; i < rank; i++) {
-        long long extent =
-            t->kind == IR_TYPE_SCALAR ? (long long)t->width : (long long)ir_type_extent(t, i);
+        long long extent = t->kind == IR_TYPE_SCALAR ? (long long)t->width : (long long)ir_type_extent(t, i);
         const char *k = name_claim(&p->names, "i");
         subscripts = arena_printf(p->arena, "%s[%s]", subscripts, k);
         if (p->dialect->gpu) c_pragma(p, "#pragma unroll");
-        c_body_begin(p, &bodies[i],
-                     arena_printf(p->arena, "for (int %s = 0; %s < %lld; ++%s)", k, k, extent, k));
+        c_body_begin(p, &bodies[i], arena_printf(p->arena, "for (int %s = 0; %s < %lld; ++%s)", k, k, extent, k));
     }
     c_statement(p, "%s%s = %s%s;", to, subscripts, from, subscripts);
     for (unsigned i = rank; i-- > 0;) c_body_end(p, &bodies[i]);
@@ -100,8 +98,7 @@ static void copy_all(CPrinter *p, Copy *copies, size_t count) {
             if (first == count) first = i;
             bool read = false;
             for (size_t j = 0; j < count; j++)
-                if (j != i && !copies[j].done && mentions(copies[j].from, copies[i].to))
-                    read = true;
+                if (j != i && !copies[j].done && mentions(copies[j].from, copies[i].to)) read = true;
             if (!read) chosen = i;
         }
         if (chosen < count) {
@@ -135,7 +132,9 @@ static const char *bind_array(CPrinter *p, const IrValue *v, const char *hint) {
     return c->home;
 }
 
-const char *c_new_array(CPrinter *p, const IrValue *v) { return bind_array(p, v, "acc"); }
+const char *c_new_array(CPrinter *p, const IrValue *v) {
+    return bind_array(p, v, "acc");
+}
 
 const char *c_change_array(CPrinter *p, const IrValue *v, const IrValue *from) {
     const char *old = c_value(p, from)->home;
@@ -167,8 +166,7 @@ static Copy copy_of(CPrinter *p, const IrValue *to, const IrValue *from) {
         if (from->def && from->def->opcode == IR_CONST) {
             c.from = c_declare_array(p, from->type, "splat");
             c_vec_copy(p, from, c.from);
-        } else if (!c_value(p, from)->pending && !c_value(p, from)->address &&
-                   c_value(p, from)->expr.text) {
+        } else if (!c_value(p, from)->pending && !c_value(p, from)->address && c_value(p, from)->expr.text) {
             c.from = c_value(p, from)->expr.text;
             c.lanes = true;
         } else {
@@ -192,15 +190,11 @@ static Copy copy_of(CPrinter *p, const IrValue *to, const IrValue *from) {
 
 static const char *carried_hint(const IrOp *op, unsigned k) {
     const IrValue *arg = op->regions[0]->args[k + 1], *result = &op->results[k];
-    return arg->name                   ? arg->name
-           : result->name              ? result->name
-           : op->operands[k + 3]->name ? op->operands[k + 3]->name
-                                       : "acc";
+    return arg->name ? arg->name : result->name ? result->name : op->operands[k + 3]->name ? op->operands[k + 3]->name : "acc";
 }
 
 static void carried_begin(CPrinter *p, const IrOp *op, unsigned k) {
-    const IrValue *arg = op->regions[0]->args[k + 1], *result = &op->results[k],
-                  *init = op->operands[k + 3];
+    const IrValue *arg = op->regions[0]->args[k + 1], *result = &op->results[k], *init = op->operands[k + 3];
     if (arg->type->kind == IR_TYPE_FRAG) {
         const char *to = bind_array(p, arg, carried_hint(op, k)), *from = c_value(p, init)->home;
         if (!from) c_fail(p, op, "a fragment that was not made");
@@ -260,26 +254,18 @@ static void declare_bounds(CPrinter *p, const IrOp *op) {
 
 static const char *loop_head(CPrinter *p, const IrOp *op) {
     const IrValue *i = op->regions[0]->args[0];
-    Range lo = c_range(p, op->operands[0]), hi = c_range(p, op->operands[1]),
-          step = c_range(p, op->operands[2]);
-    const char *lb = bound(p, op->operands[0]), *ub = bound(p, op->operands[1]),
-               *by = bound(p, op->operands[2]);
+    Range lo = c_range(p, op->operands[0]), hi = c_range(p, op->operands[1]), step = c_range(p, op->operands[2]);
+    const char *lb = bound(p, op->operands[0]), *ub = bound(p, op->operands[1]), *by = bound(p, op->operands[2]);
     /* An int counter must not run past its type when the last step oversteps the bound. */
     int64_t last = hi.hi == INT64_MAX || step.hi > INT32_MAX ? INT64_MAX : hi.hi + step.hi;
     bool small = lo.lo >= INT32_MIN && last <= INT32_MAX;
-    if (i->type->is_index)
-        c_value(p, i)->range = (Range){lo.lo, hi.hi == INT64_MAX ? INT64_MAX : hi.hi - 1};
-    if (i->type->is_index && range_fits_int(c_range(p, i)) && !small)
-        c_value(p, i)->range.hi = INT64_MAX;
-    const char *type = !i->type->is_index ? c_type(p, i->type->dtype)
-                       : small            ? "int"
-                                          : p->dialect->index_type;
+    if (i->type->is_index) c_value(p, i)->range = (Range){lo.lo, hi.hi == INT64_MAX ? INT64_MAX : hi.hi - 1};
+    if (i->type->is_index && range_fits_int(c_range(p, i)) && !small) c_value(p, i)->range.hi = INT64_MAX;
+    const char *type = !i->type->is_index ? c_type(p, i->type->dtype) : small ? "int" : p->dialect->index_type;
     const char *name = c_declare_var(p, i, i->name ? i->name : "i");
     if (range_is_const(step) && step.lo == 1)
-        return arena_printf(p->arena, "for (%s %s = %s; %s < %s; ++%s)", type, name, lb, name, ub,
-                            name);
-    return arena_printf(p->arena, "for (%s %s = %s; %s < %s; %s += %s)", type, name, lb, name, ub,
-                        name, by);
+        return arena_printf(p->arena, "for (%s %s = %s; %s < %s; ++%s)", type, name, lb, name, ub, name);
+    return arena_printf(p->arena, "for (%s %s = %s; %s < %s; %s += %s)", type, name, lb, name, ub, name, by);
 }
 
 void c_for(CPrinter *p, const IrOp *op) {
@@ -338,8 +324,7 @@ static bool uses_shared(const IrBlock *block) {
 
 static void declare_smem(CPrinter *p, const IrBlock *block) {
     if (p->smem_declared || !uses_shared(block)) return;
-    c_line(p, "_Alignas(64) unsigned char smem[%lld];",
-           (long long)ir_func_attr_int(p->func, "shared_bytes", 0));
+    c_line(p, "_Alignas(64) unsigned char smem[%lld];", (long long)ir_func_attr_int(p->func, "shared_bytes", 0));
     p->smem_declared = true;
 }
 
@@ -349,8 +334,7 @@ static unsigned collect_nest(CPrinter *p, const IrOp *op, const IrOp **nest) {
     unsigned n = 0;
     nest[n++] = op;
     if (p->parallel_depth) return n; /* inside another one: a plain loop */
-    for (const IrOp *inner; n < MAX_NEST && (inner = nested_parallel(nest[n - 1])); n++)
-        nest[n] = inner;
+    for (const IrOp *inner; n < MAX_NEST && (inner = nested_parallel(nest[n - 1])); n++) nest[n] = inner;
     return n;
 }
 
@@ -365,8 +349,7 @@ void c_parallel(CPrinter *p, const IrOp *op) {
     size_t names = name_mark(&p->names);
     const char *heads[MAX_NEST];
     for (unsigned i = 0; i < n; i++) heads[i] = loop_head(p, nest[i]);
-    if (!p->parallel_depth && n > 1)
-        c_pragma(p, "#pragma omp parallel for collapse(%u) schedule(static)", n);
+    if (!p->parallel_depth && n > 1) c_pragma(p, "#pragma omp parallel for collapse(%u) schedule(static)", n);
     if (!p->parallel_depth && n == 1) c_pragma(p, "#pragma omp parallel for schedule(static)");
     for (unsigned i = 0; i < n; i++) c_body_begin(p, &bodies[i], heads[i]);
     p->parallel_depth++;
@@ -449,8 +432,7 @@ static bool is_simd(const CPrinter *p, const IrOp *op) {
     if (p->dialect->gpu) return false;
     if (ir_attr_bool(op, "vector")) return true;
     for (const IrOp *o = op->regions[0]->first; o; o = o->next) {
-        if (o->region_count || (ir_op_info(o->opcode)->traits & (IR_WRITES | IR_COLLECTIVE)))
-            return false;
+        if (o->region_count || (ir_op_info(o->opcode)->traits & (IR_WRITES | IR_COLLECTIVE))) return false;
         if (o->result_count == 1 && is_vec(o->results[0].type)) return false;
     }
     return true;
@@ -463,9 +445,7 @@ static const char *map_place(CPrinter *p, const IrOp *op, unsigned r, const IrVa
         const char *index = c_use(p, body->args[i]).text;
         bool last = i + 1 == body->arg_count;
         if (last && is_vec(value->type))
-            index = range_is_const(c_range(p, body->args[i]))
-                        ? "0"
-                        : arena_printf(p->arena, "%u * %s", value->type->width, index);
+            index = range_is_const(c_range(p, body->args[i])) ? "0" : arena_printf(p->arena, "%u * %s", value->type->width, index);
         text = arena_printf(p->arena, "%s[%s]", text, index);
     }
     return text;
@@ -516,8 +496,7 @@ static void map_yields(CPrinter *p, const IrOp *op) {
     }
 }
 
-static void map_level(CPrinter *p, const IrOp *op, const int64_t *extents, unsigned dim,
-                      unsigned innermost) {
+static void map_level(CPrinter *p, const IrOp *op, const int64_t *extents, unsigned dim, unsigned innermost) {
     const IrBlock *body = op->regions[0];
     if (dim == body->arg_count) {
         c_block(p, body);
@@ -535,9 +514,7 @@ static void map_level(CPrinter *p, const IrOp *op, const int64_t *extents, unsig
     if (p->dialect->gpu) c_pragma(p, "#pragma unroll");
     if (dim == innermost && is_simd(p, op)) c_pragma(p, "#pragma omp simd");
     CBody b;
-    c_body_begin(p, &b,
-                 arena_printf(p->arena, "for (int %s = 0; %s < %lld; ++%s)", name, name,
-                              (long long)extents[dim], name));
+    c_body_begin(p, &b, arena_printf(p->arena, "for (int %s = 0; %s < %lld; ++%s)", name, name, (long long)extents[dim], name));
     map_level(p, op, extents, dim + 1, innermost);
     c_body_end(p, &b);
 }
@@ -548,8 +525,7 @@ bool c_makes_zeros(const IrOp *op) {
     for (const IrOp *o = body->first; o != body->last; o = o->next)
         if (o->opcode != IR_CONST) return false;
     const IrOp *yield = body->last;
-    return yield && yield->opcode == IR_YIELD && yield->operand_count == 1 &&
-           yield->operands[0]->type->dtype != DTYPE_F16 &&
+    return yield && yield->opcode == IR_YIELD && yield->operand_count == 1 && yield->operands[0]->type->dtype != DTYPE_F16 &&
            yield->operands[0]->type->dtype != DTYPE_BF16 && c_is_zero(yield->operands[0]->def);
 }
 
@@ -567,8 +543,7 @@ void c_map(CPrinter *p, const IrOp *op) {
         }
         if (c_makes_zeros(op) && !op->results[r].storage) {
             CValue *c = c_value(p, &op->results[r]);
-            c->home = c->array =
-                c_declare_zeros(p, t, op->results[r].name ? op->results[r].name : "t");
+            c->home = c->array = c_declare_zeros(p, t, op->results[r].name ? op->results[r].name : "t");
             return;
         }
         bind_array(p, &op->results[r], "t");
@@ -582,8 +557,7 @@ void c_map(CPrinter *p, const IrOp *op) {
     bool bare = true;
     for (unsigned i = 0; i < a->count; i++) bare = bare && a->ints[i] == 1;
     if (bare) { /* no loop: its names still end here */
-        for (unsigned i = 0; i < a->count; i++)
-            c_value(p, op->regions[0]->args[i])->range = (Range){0, 0};
+        for (unsigned i = 0; i < a->count; i++) c_value(p, op->regions[0]->args[i])->range = (Range){0, 0};
         c_block(p, op->regions[0]);
         map_yields(p, op);
     } else {

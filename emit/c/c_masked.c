@@ -59,8 +59,10 @@ static uint64_t look_at_block(Nest *n, const IrBlock *block) {
         uint64_t loops = varies_with(n, op, 0);
         if (op->opcode == IR_YIELD) yields |= loops;
         if (op->opcode == IR_MEM_LOAD || op->opcode == IR_MEM_STORE) look_at_access(n, op);
-        if (op->region_count) loops |= look_into(n, op);
-        else if (ir_op_info(op->opcode)->traits & (IR_READS | IR_WRITES)) loops = ~(uint64_t)0;
+        if (op->region_count)
+            loops |= look_into(n, op);
+        else if (ir_op_info(op->opcode)->traits & (IR_READS | IR_WRITES))
+            loops = ~(uint64_t)0;
         for (unsigned i = 0; i < op->result_count; i++) c_value(n->p, &op->results[i])->varies = loops;
     }
     return yields;
@@ -80,8 +82,10 @@ static uint64_t look_into(Nest *n, const IrOp *op) {
     for (unsigned r = 0; r < op->region_count; r++) {
         const IrBlock *body = op->regions[r];
         for (unsigned i = loop ? 1 : 0; i < body->arg_count; i++) {
-            if (!extents) c_value(n->p, body->args[i])->varies = bit_of(n->depth - 1);
-            else if (i < extents->count && extents->ints[i] > 1) enter_loop(n, body->args[i], true);
+            if (!extents)
+                c_value(n->p, body->args[i])->varies = bit_of(n->depth - 1);
+            else if (i < extents->count && extents->ints[i] > 1)
+                enter_loop(n, body->args[i], true);
         }
         loops |= look_at_block(n, body);
     }

@@ -4,8 +4,7 @@
 #include <string.h>
 
 const char *c_element(CPrinter *p, const IrValue *ptr, const IrValue *offset) {
-    return arena_printf(p->arena, "%s[%s]", c_text(p, c_use(p, ptr), C_PREC_PRIMARY),
-                        c_use(p, offset).text);
+    return arena_printf(p->arena, "%s[%s]", c_text(p, c_use(p, ptr), C_PREC_PRIMARY), c_use(p, offset).text);
 }
 
 /* Element `lane` counted from an address: `&x[i][4 * j]` and l give `x[i][4 * j + l]`. */
@@ -19,10 +18,8 @@ const char *c_join(CPrinter *p, const char *address, const char *lane) {
         if (open[-1] == '[' && --depth == 0) break;
     }
     int head = (int)(open - address) - 1, index = (int)(n - (size_t)(open - address)) - 1;
-    if (index == 1 && open[0] == '0')
-        return arena_printf(p->arena, "%.*s%s]", head, address + 1, lane);
-    if (memchr(open, '?', (size_t)index))
-        return arena_printf(p->arena, "%.*s(%.*s) + %s]", head, address + 1, index, open, lane);
+    if (index == 1 && open[0] == '0') return arena_printf(p->arena, "%.*s%s]", head, address + 1, lane);
+    if (memchr(open, '?', (size_t)index)) return arena_printf(p->arena, "%.*s(%.*s) + %s]", head, address + 1, index, open, lane);
     return arena_printf(p->arena, "%.*s%.*s + %s]", head, address + 1, index, open, lane);
 }
 
@@ -51,8 +48,7 @@ CExpr c_load_scalar(CPrinter *p, const IrOp *op) {
     CExpr e = {element, C_PREC_PRIMARY};
     if (streams(p, op)) e = c_make(p, C_PREC_PRIMARY, "__ldcs(&%s)", element);
     if (ir_attr_bool(op, "peeks")) e = c_make(p, C_PREC_UNARY, "*(const volatile float *)&%s", element);
-    if (ir_attr_bool(op, "awaits"))
-        e = c_make(p, C_PREC_PRIMARY, "%s(&%s)", c_helper(p, C_HELPER_AWAIT, DTYPE_NONE, DTYPE_NONE), element);
+    if (ir_attr_bool(op, "awaits")) e = c_make(p, C_PREC_PRIMARY, "%s(&%s)", c_helper(p, C_HELPER_AWAIT, DTYPE_NONE, DTYPE_NONE), element);
     if (op->results[0].type->dtype == DTYPE_BOOL) e = c_make(p, C_PREC_EQ, "%s != 0", e.text);
     if (op->operand_count < 3) return e;
     CExpr other = c_use(p, op->operands[3]);
@@ -60,8 +56,8 @@ CExpr c_load_scalar(CPrinter *p, const IrOp *op) {
         return c_make(p, C_PREC_PRIMARY, "%s(&%s, %s, %s)",
                       c_helper(p, is_late(p, op) ? C_HELPER_LOAD_OR_F32_LATE : C_HELPER_LOAD_OR_F32, DTYPE_NONE, DTYPE_NONE), element,
                       mask_text(p, op->operands[2], 0), c_text(p, other, 0));
-    return c_make(p, C_PREC_COND, "%s ? %s : %s", mask_text(p, op->operands[2], C_PREC_COND + 1),
-                  c_text(p, e, C_PREC_COND + 1), c_text(p, other, C_PREC_COND + 1));
+    return c_make(p, C_PREC_COND, "%s ? %s : %s", mask_text(p, op->operands[2], C_PREC_COND + 1), c_text(p, e, C_PREC_COND + 1),
+                  c_text(p, other, C_PREC_COND + 1));
 }
 
 /* ---- Vectors: arrays of lanes, copied 16 bytes at a time ---- */
@@ -81,11 +77,7 @@ static void assignment(CPrinter *p, const char *text) {
 static const char *wide_type(Dtype t, size_t bytes) {
     if (t == DTYPE_F32 && bytes >= 8) return bytes == 16 ? "float4" : "float2";
     if (t == DTYPE_F64 && bytes == 16) return "double2";
-    return bytes == 16  ? "uint4"
-           : bytes == 8 ? "uint2"
-           : bytes == 4 ? "unsigned int"
-           : bytes == 2 ? "unsigned short"
-                        : "unsigned char";
+    return bytes == 16 ? "uint4" : bytes == 8 ? "uint2" : bytes == 4 ? "unsigned int" : bytes == 2 ? "unsigned short" : "unsigned char";
 }
 
 static size_t vec_bytes(const IrType *t) {
@@ -156,8 +148,7 @@ static void wide_copy(CPrinter *p, const IrType *t, const WideCopy *w) {
         wide_copy_gpu(p, t, w);
         return;
     }
-    const char *text =
-        arena_printf(p->arena, "__builtin_memcpy(%s, %s, %zu);", w->to, w->from, vec_bytes(t));
+    const char *text = arena_printf(p->arena, "__builtin_memcpy(%s, %s, %zu);", w->to, w->from, vec_bytes(t));
     if (!w->mask) {
         c_statement(p, "%s", text);
         return;
@@ -173,8 +164,7 @@ void c_lane_loop(CPrinter *p, const IrType *t, const char *address, CExpr value)
     const char *l = name_claim(&p->names, "l");
     if (p->dialect->gpu) c_pragma(p, "#pragma unroll");
     CBody b;
-    c_body_begin(p, &b,
-                 arena_printf(p->arena, "for (int %s = 0; %s < %u; ++%s)", l, l, t->width, l));
+    c_body_begin(p, &b, arena_printf(p->arena, "for (int %s = 0; %s < %u; ++%s)", l, l, t->width, l));
     assignment(p, arena_printf(p->arena, "%s = %s;", c_join(p, address, l), c_lane(p, value, l)));
     c_body_end(p, &b);
     name_release(&p->names, names);
@@ -199,8 +189,7 @@ static const char *wide_other(CPrinter *p, const IrType *t, const IrValue *other
             dtype_write(t->dtype, &bits, a->kind == IR_ATTR_FLOAT ? a->number : (double)a->integer);
         else
             dtype_write_int(t->dtype, &bits, a->integer);
-        if (t->dtype == DTYPE_F64 || dtype_size(t->dtype) == 8)
-            return bits || t->dtype == DTYPE_F64 ? NULL : "make_uint4(0u, 0u, 0u, 0u)";
+        if (t->dtype == DTYPE_F64 || dtype_size(t->dtype) == 8) return bits || t->dtype == DTYPE_F64 ? NULL : "make_uint4(0u, 0u, 0u, 0u)";
         for (unsigned n = dtype_bits(t->dtype); n < 32; n *= 2) bits |= bits << n;
         x = arena_printf(p->arena, bits ? "0x%08xu" : "%xu", (unsigned)bits);
     }
@@ -219,8 +208,7 @@ static bool is_predicated(const CPrinter *p, const IrOp *op, const WideCopy *w) 
 }
 
 static size_t load_width(const CPrinter *p, const WideCopy *w) {
-    return 4 * p->indent + strlen(w->to) + strlen(w->from) + strlen(w->mask) +
-           (w->other ? strlen(w->other) : 0) + 36;
+    return 4 * p->indent + strlen(w->to) + strlen(w->from) + strlen(w->mask) + (w->other ? strlen(w->other) : 0) + 36;
 }
 
 static void load_into(CPrinter *p, const IrOp *op, const char *address) {
@@ -252,14 +240,12 @@ static void load_into(CPrinter *p, const IrOp *op, const char *address) {
 
 static void pack_into(CPrinter *p, const IrOp *op, const char *address) {
     for (unsigned i = 0; i < op->operand_count; i++)
-        c_statement(p, "%s = %s;", c_join(p, address, c_int_text(p, i)),
-                    c_use(p, op->operands[i]).text);
+        c_statement(p, "%s = %s;", c_join(p, address, c_int_text(p, i)), c_use(p, op->operands[i]).text);
 }
 
 /* ---- Atoms ---- */
 
-static const char *atom_arguments(CPrinter *p, const IrOp *op, const AtomInfo *atom,
-                                  const char *text) {
+static const char *atom_arguments(CPrinter *p, const IrOp *op, const AtomInfo *atom, const char *text) {
     const char *classes = atom->operands;
     AtomClass cls;
     unsigned i = 0;
@@ -388,8 +374,7 @@ void c_vec_copy(CPrinter *p, const IrValue *v, const char *address) {
 static void store_vec(CPrinter *p, const IrOp *op) {
     const IrValue *v = op->operands[0];
     if (!copyable(p, op, v->type)) return;
-    WideCopy w = {.to_stream = streams(p, op),
-                  .to_global = op->operands[1]->type->space == IR_SPACE_GLOBAL};
+    WideCopy w = {.to_stream = streams(p, op), .to_global = op->operands[1]->type->space == IR_SPACE_GLOBAL};
     if (v->def && v->def->opcode == IR_CONST) {
         w.from = c_declare_array(p, v->type, "splat");
         c_lane_loop(p, v->type, w.from, c_use(p, v));
@@ -403,8 +388,7 @@ static void store_vec(CPrinter *p, const IrOp *op) {
 }
 
 static const char *store_text(CPrinter *p, const IrOp *op) {
-    const char *to = c_element(p, op->operands[1], op->operands[2]),
-               *value = c_use(p, op->operands[0]).text;
+    const char *to = c_element(p, op->operands[1], op->operands[2]), *value = c_use(p, op->operands[0]).text;
     if (ir_attr_bool(op, "publishes"))
         return arena_printf(p->arena, "%s(&%s, %s);", c_helper(p, C_HELPER_PUBLISH, DTYPE_NONE, DTYPE_NONE), to, value);
     return arena_printf(p->arena, streams(p, op) ? "__stcs(&%s, %s);" : "%s = %s;", to, value);
@@ -438,19 +422,14 @@ void c_store(CPrinter *p, const IrOp *op) {
 void c_async_copy(CPrinter *p, const IrOp *op) {
     long long bytes = ir_attr_int(op, "bytes", 16);
     for (int pass = 0;; pass++) {
-        const char *from = c_element(p, op->operands[0], op->operands[1]),
-                   *to = c_element(p, op->operands[2], op->operands[3]);
+        const char *from = c_element(p, op->operands[0], op->operands[1]), *to = c_element(p, op->operands[2], op->operands[3]);
         const char *valid = c_use(p, op->operands[4]).text, *text;
         if (p->dialect->gpu) {
-            CHelper id = bytes == 4   ? C_HELPER_CP_ASYNC_4
-                         : bytes == 8 ? C_HELPER_CP_ASYNC_8
-                                      : C_HELPER_CP_ASYNC_16;
-            text = arena_printf(p->arena, "%s(&%s, &%s, %s);",
-                                c_helper(p, id, DTYPE_NONE, DTYPE_NONE), to, from, valid);
+            CHelper id = bytes == 4 ? C_HELPER_CP_ASYNC_4 : bytes == 8 ? C_HELPER_CP_ASYNC_8 : C_HELPER_CP_ASYNC_16;
+            text = arena_printf(p->arena, "%s(&%s, &%s, %s);", c_helper(p, id, DTYPE_NONE, DTYPE_NONE), to, from, valid);
         } else {
-            text = arena_printf(p->arena, "%s(&%s, &%s, %lld, %s);",
-                                c_helper(p, C_HELPER_COPY_OR_ZERO, DTYPE_NONE, DTYPE_NONE), to,
-                                from, bytes, valid);
+            text = arena_printf(p->arena, "%s(&%s, &%s, %lld, %s);", c_helper(p, C_HELPER_COPY_OR_ZERO, DTYPE_NONE, DTYPE_NONE), to, from,
+                                bytes, valid);
         }
         if (pass == 0 && 4 * p->indent + strlen(text) > C_LINE_WIDTH) {
             shorten(p, op);

@@ -28,8 +28,7 @@ static const IrOp *ancestor_in(const IrBlock *block, const IrOp *op) {
 
 static CGroup *group_of(CPrinter *p, const IrValue *v) {
     for (size_t i = 0; i < p->groups.len; i++)
-        if (p->groups.data[i].storage == v->storage && p->groups.data[i].type == v->type)
-            return &p->groups.data[i];
+        if (p->groups.data[i].storage == v->storage && p->groups.data[i].type == v->type) return &p->groups.data[i];
     VEC_PUSH(p->arena, &p->groups, (CGroup){.storage = v->storage, .type = v->type});
     return &p->groups.data[p->groups.len - 1];
 }
@@ -44,8 +43,7 @@ static void group_add(CPrinter *p, const IrValue *v) {
     CGroup *g = group_of(p, v);
     const IrBlock *home = home_op(v)->block;
     g->block = g->block ? common_block(g->block, home) : home;
-    for (const IrUse *use = v->uses; use; use = use->next)
-        g->block = common_block(g->block, use->op->block);
+    for (const IrUse *use = v->uses; use; use = use->next) g->block = common_block(g->block, use->op->block);
     /* the name of what a loop carries tells the most */
     if (v->name && (!g->hint || (!v->def && !g->carried))) g->hint = v->name;
     if (!v->def) g->carried = true;
@@ -64,8 +62,7 @@ static void visit_values(CPrinter *p, const IrBlock *block, ValueVisit visit) {
     for (const IrOp *op = block->first; op; op = op->next) {
         for (unsigned i = 0; i < op->result_count; i++) visit(p, &op->results[i]);
         for (unsigned r = 0; r < op->region_count; r++) {
-            for (unsigned i = 0; i < op->regions[r]->arg_count; i++)
-                visit(p, op->regions[r]->args[i]);
+            for (unsigned i = 0; i < op->regions[r]->arg_count; i++) visit(p, op->regions[r]->args[i]);
             visit_values(p, op->regions[r], visit);
         }
     }
@@ -101,8 +98,7 @@ static bool inlinable(const IrOp *op) {
     const IrType *t = op->results[0].type;
     if (t->kind != IR_TYPE_SCALAR) return false;
     if (op->opcode == IR_ATOM) return t->width > 1;
-    if (op->opcode == IR_SHUFFLE_XOR || op->opcode == IR_SPECIAL || op->opcode == IR_SHARED_PTR ||
-        op->opcode == IR_CLUSTER_PTR)
+    if (op->opcode == IR_SHUFFLE_XOR || op->opcode == IR_SPECIAL || op->opcode == IR_SHARED_PTR || op->opcode == IR_CLUSTER_PTR)
         return false;
     return op->opcode == IR_MEM_LOAD || (ir_op_info(op->opcode)->traits & IR_PURE);
 }

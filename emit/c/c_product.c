@@ -22,7 +22,7 @@ static bool read_product(const IrOp *map, Product *r) {
     const IrOp *left = get_of(fma->operands[0]), *right = get_of(fma->operands[1]);
     if (!left || !right) return false;
     const IrType *a = left->operands[0]->type, *c = map->results[0].type;
-    *r = (Product){left->operands[0], right->operands[0], start->operands[0],
+    *r = (Product){left->operands[0],    right->operands[0],   start->operands[0],
                    ir_type_extent(c, 0), ir_type_extent(c, 1), ir_type_extent(a, 1)};
     const IrType *t = loop->results[0].type;
     return t->dtype == DTYPE_F32 && right->results[0].type->width == t->width && start->results[0].type->width == t->width &&
@@ -35,8 +35,8 @@ bool c_product(CPrinter *p, const IrOp *map) {
     const char *left = c_value(p, r.left)->home, *right = c_value(p, r.right)->home, *start = c_value(p, r.start)->home;
     if (!left || !right || !start) return false;
     const char *name = c_helper(p, C_HELPER_PRODUCT, DTYPE_F32, DTYPE_NONE), *to = c_new_array(p, &map->results[0]);
-    const char *arguments = arena_printf(p->arena, "(%s[0], %s[0], %s[0], %s[0], %lld, %lld, %lld);", left, right, start, to,
-                                         r.rows, r.columns, r.terms);
+    const char *arguments =
+        arena_printf(p->arena, "(%s[0], %s[0], %s[0], %s[0], %lld, %lld, %lld);", left, right, start, to, r.rows, r.columns, r.terms);
     c_statement(p, "%s%s", name, arguments);
     return true;
 }

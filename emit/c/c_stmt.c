@@ -62,8 +62,7 @@ void c_pragma(CPrinter *p, const char *format, ...) {
 void c_fail(CPrinter *p, const IrOp *op, const char *what) {
     if (!p->failed) {
         Span span = op ? op->span : SPAN_NONE;
-        diag_report(p->diags, DIAG_emit_unsupported, span, p->dialect->target, what,
-                    op ? ir_op_info(op->opcode)->name : "module");
+        diag_report(p->diags, DIAG_emit_unsupported, span, p->dialect->target, what, op ? ir_op_info(op->opcode)->name : "module");
     }
     p->failed = true;
 }
@@ -83,10 +82,8 @@ static void note_line(CPrinter *p, const IrOp *op) {
     const char *base = strrchr(path, '/');
     base = base ? base + 1 : path;
     char *name = arena_strndup(p->arena, base, strnlen(base, 60));
-    for (char *c = name; *c;
-         c++) /* the path is the user's text: nothing of it may end the comment */
-        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", *c))
-            *c = '_';
+    for (char *c = name; *c; c++) /* the path is the user's text: nothing of it may end the comment */
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", *c)) *c = '_';
     p->comment = arena_printf(p->arena, "%s:%u", name, line);
 }
 
@@ -177,8 +174,7 @@ const char *c_declare_var(CPrinter *p, const IrValue *v, const char *hint) {
 
 void c_declare_const(CPrinter *p, const char *type, const char *name, const char *text) {
     size_t end = p->out->len;
-    bool open = p->open_type && p->open_in == p->out && p->open_at == end && !p->comment &&
-                strcmp(p->open_type, type) == 0;
+    bool open = p->open_type && p->open_in == p->out && p->open_at == end && !p->comment && strcmp(p->open_type, type) == 0;
     if (open) {
         size_t start = end - 1;
         while (start && p->out->data[start - 1] != '\n') start--;
@@ -211,13 +207,10 @@ static const char *declare_array(CPrinter *p, const IrType *t, const char *hint,
     }
     const char *align = "";
     if (p->dialect->gpu && bytes >= 4 && (bytes & 3) == 0 && dtype_size(t->dtype) < 16)
-        align = bytes % 16 == 0  ? "__align__(16) "
-                : bytes % 8 == 0 ? "__align__(8) "
-                                 : "__align__(4) ";
+        align = bytes % 16 == 0 ? "__align__(16) " : bytes % 8 == 0 ? "__align__(8) " : "__align__(4) ";
     if (!p->dialect->gpu && bytes >= 64) align = "_Alignas(64) ";
     if (p->dialect->gpu && bytes == dtype_size(t->dtype)) align = "";
-    c_line(p, "%s%s %s%s%s;", align, t->dtype == DTYPE_BOOL ? "bool" : c_type(p, t->dtype), name,
-           dims, init);
+    c_line(p, "%s%s %s%s%s;", align, t->dtype == DTYPE_BOOL ? "bool" : c_type(p, t->dtype), name, dims, init);
     return name;
 }
 
@@ -241,8 +234,7 @@ void c_bind_frag(CPrinter *p, const IrValue *v, const char *home, bool written) 
     bool named = written;
     for (const IrUse *u = v->uses; u; u = u->next) named = named || u->op->opcode == IR_FRAG_GET;
     if (!named) return;
-    const char *name = name_claim(&p->names, v->name), *type = c_type(p, v->type->dtype),
-               *dims = "";
+    const char *name = name_claim(&p->names, v->name), *type = c_type(p, v->type->dtype), *dims = "";
     if (v->type->dtype == DTYPE_BOOL) type = "bool";
     for (unsigned i = p->dialect->gpu ? 0 : 1; i < v->type->rank; i++)
         dims = arena_printf(p->arena, "%s[%lld]", dims, (long long)ir_type_extent(v->type, i));
@@ -299,8 +291,7 @@ static CExpr frag_element(CPrinter *p, const IrOp *op) {
         c_fail(p, op, "an element of a fragment that was not made, or not all of its indices");
         return (CExpr){"0", C_PREC_PRIMARY};
     }
-    for (unsigned i = 1; i < op->operand_count; i++)
-        text = arena_printf(p->arena, "%s[%s]", text, c_use(p, op->operands[i]).text);
+    for (unsigned i = 1; i < op->operand_count; i++) text = arena_printf(p->arena, "%s[%s]", text, c_use(p, op->operands[i]).text);
     if (vec) {
         c_value(p, &op->results[0])->address = arena_printf(p->arena, "&%s", text);
         text = c_join(p, arena_printf(p->arena, "&%s", text), "\1");
@@ -312,8 +303,7 @@ static CExpr special(CPrinter *p, const IrOp *op) {
     const char *name = ir_attr_str(op, "name", "");
     CValue *c = c_value(p, &op->results[0]);
     if (!p->dialect->gpu) {
-        if (strcmp(name, "lane") && strcmp(name, "warp") && strncmp(name, "tid", 3))
-            c_fail(p, op, "grid indices on the CPU");
+        if (strcmp(name, "lane") && strcmp(name, "warp") && strncmp(name, "tid", 3)) c_fail(p, op, "grid indices on the CPU");
         c->range = (Range){0, 0};
         return (CExpr){"0", C_PREC_PRIMARY};
     }
@@ -336,9 +326,7 @@ static CExpr special(CPrinter *p, const IrOp *op) {
         c->range = (Range){0, INT32_MAX};
         return c_make(p, C_PREC_PRIMARY, "%s()", c_helper(p, C_HELPER_CLUSTER_ID, DTYPE_NONE, DTYPE_NONE));
     }
-    const char *base = strncmp(name, "ctaid.", 6) == 0    ? "blockIdx"
-                       : strncmp(name, "nctaid.", 7) == 0 ? "gridDim"
-                                                          : NULL;
+    const char *base = strncmp(name, "ctaid.", 6) == 0 ? "blockIdx" : strncmp(name, "nctaid.", 7) == 0 ? "gridDim" : NULL;
     if (!base || !strchr("xyz", name[strlen(name) - 1])) {
         c_fail(p, op, "this special register");
         return (CExpr){"0", C_PREC_PRIMARY};
@@ -353,8 +341,7 @@ static CExpr shuffle(CPrinter *p, const IrOp *op) {
     CExpr x = c_use(p, op->operands[0]);
     if (mask == 0) return x;
     unsigned bits = dtype_bits(op->operands[0]->type->dtype);
-    if (!p->dialect->gpu || (bits != 32 && bits != 64))
-        c_fail(p, op, p->dialect->gpu ? "shuffles of narrow types" : "shuffles on the CPU");
+    if (!p->dialect->gpu || (bits != 32 && bits != 64)) c_fail(p, op, p->dialect->gpu ? "shuffles of narrow types" : "shuffles on the CPU");
     return c_make(p, C_PREC_PRIMARY, "__shfl_xor_sync(0xffffffffu, %s, %lld)", x.text, mask);
 }
 
@@ -380,24 +367,18 @@ static CExpr value_expr(CPrinter *p, const IrOp *op) {
 
 static void set_range(CPrinter *p, const IrOp *op) {
     const IrType *t = op->results[0].type;
-    if (t->kind != IR_TYPE_SCALAR || t->width > 1 || dtype_is_float(t->dtype) ||
-        op->opcode == IR_SPECIAL)
-        return;
+    if (t->kind != IR_TYPE_SCALAR || t->width > 1 || dtype_is_float(t->dtype) || op->opcode == IR_SPECIAL) return;
     Range x[3] = {RANGE_ALL, RANGE_ALL, RANGE_ALL};
     for (unsigned i = 0; i < op->operand_count && i < 3; i++)
-        if (op->operands[i]->type->kind == IR_TYPE_SCALAR &&
-            !dtype_is_float(op->operands[i]->type->dtype))
+        if (op->operands[i]->type->kind == IR_TYPE_SCALAR && !dtype_is_float(op->operands[i]->type->dtype))
             x[i] = c_range(p, op->operands[i]);
     if (op->opcode == IR_CAST && t->is_index && dtype_is_int(op->operands[0]->type->dtype)) {
         Dtype from = op->operands[0]->type->dtype;
         Range all = dtype_is_signed(from)
                         ? RANGE_ALL
-                        : (Range){0, dtype_bits(from) < 64
-                                         ? (int64_t)(UINT64_MAX >> (64 - dtype_bits(from)))
-                                         : INT64_MAX};
+                        : (Range){0, dtype_bits(from) < 64 ? (int64_t)(UINT64_MAX >> (64 - dtype_bits(from))) : INT64_MAX};
         if (dtype_is_signed(from) && dtype_bits(from) < 64)
-            all = (Range){-((int64_t)1 << (dtype_bits(from) - 1)),
-                          ((int64_t)1 << (dtype_bits(from) - 1)) - 1};
+            all = (Range){-((int64_t)1 << (dtype_bits(from) - 1)), ((int64_t)1 << (dtype_bits(from) - 1)) - 1};
         c_value(p, &op->results[0])->range = all;
         return;
     }
@@ -409,8 +390,7 @@ static void set_range(CPrinter *p, const IrOp *op) {
 static void materialise_operands(CPrinter *p, const IrOp *op) {
     for (unsigned i = 0; i < op->operand_count; i++) {
         const IrValue *v = op->operands[i];
-        if (v->type->kind == IR_TYPE_SCALAR && v->type->width == 1 && c_value(p, v)->inlined)
-            c_materialise(p, v);
+        if (v->type->kind == IR_TYPE_SCALAR && v->type->width == 1 && c_value(p, v)->inlined) c_materialise(p, v);
     }
 }
 
@@ -449,12 +429,11 @@ static void define(CPrinter *p, const IrOp *op) {
     }
     const char *hint = v->name;
     if (!hint && op->opcode == IR_SPECIAL)
-        hint = strncmp(ir_attr_str(op, "name", ""), "tid", 3) == 0 ? "tid"
-               : strncmp(ir_attr_str(op, "name", ""), "ctaid", 5) == 0
-                   ? "block"
+        hint = strncmp(ir_attr_str(op, "name", ""), "tid", 3) == 0        ? "tid"
+               : strncmp(ir_attr_str(op, "name", ""), "ctaid", 5) == 0    ? "block"
                : strcmp(ir_attr_str(op, "name", ""), "cluster.rank") == 0 ? "rank"
                : strcmp(ir_attr_str(op, "name", ""), "clusterid.x") == 0  ? "cluster"
-                   : ir_attr_str(op, "name", "");
+                                                                          : ir_attr_str(op, "name", "");
     const char *name = c_declare_var(p, v, hint);
     c_declare_const(p, type, name, e.text);
 }
@@ -532,8 +511,7 @@ static void synchronise(CPrinter *p, const IrOp *op) {
     if (op->opcode == IR_ASYNC_COMMIT) {
         c_statement(p, "asm volatile(\"cp.async.commit_group;\" ::: \"memory\");");
     } else if (op->opcode == IR_ASYNC_WAIT) {
-        c_statement(p, "asm volatile(\"cp.async.wait_group %lld;\" ::: \"memory\");",
-                    (long long)ir_attr_int(op, "pending", 0));
+        c_statement(p, "asm volatile(\"cp.async.wait_group %lld;\" ::: \"memory\");", (long long)ir_attr_int(op, "pending", 0));
     } else {
         const char *scope = ir_attr_str(op, "scope", "block");
         if (strcmp(scope, "warpgroup") == 0) {
@@ -558,8 +536,7 @@ static bool is_whole_vec(const IrOp *op) {
 static void statement(CPrinter *p, const IrOp *op) {
     switch (op->opcode) {
     case IR_CONST:
-        if (op->results[0].type->kind != IR_TYPE_SCALAR)
-            c_fail(p, op, "constants that are no scalars or vectors");
+        if (op->results[0].type->kind != IR_TYPE_SCALAR) c_fail(p, op, "constants that are no scalars or vectors");
         return;
     case IR_FOR:
         c_for(p, op);
@@ -637,16 +614,13 @@ static void statement(CPrinter *p, const IrOp *op) {
 void c_block(CPrinter *p, const IrBlock *block) {
     for (const IrOp *op = block->first; op && !p->failed; op = op->next) {
         if (op == p->skip) continue;
-        if (op->region_count || (ir_op_info(op->opcode)->traits & (IR_WRITES | IR_COLLECTIVE)))
-            note_line(p, op);
+        if (op->region_count || (ir_op_info(op->opcode)->traits & (IR_WRITES | IR_COLLECTIVE))) note_line(p, op);
         const char *made = NULL;
         for (size_t i = 0; i < p->groups.len; i++) {
             CGroup *g = &p->groups.data[i];
             if (g->first != op || g->array) continue;
-            bool zeros = c_makes_zeros(op) && op->results[0].storage == g->storage &&
-                         op->results[0].type == g->type;
-            g->array =
-                zeros ? c_declare_zeros(p, g->type, g->hint) : c_declare_array(p, g->type, g->hint);
+            bool zeros = c_makes_zeros(op) && op->results[0].storage == g->storage && op->results[0].type == g->type;
+            g->array = zeros ? c_declare_zeros(p, g->type, g->hint) : c_declare_array(p, g->type, g->hint);
             if (zeros) made = g->array;
         }
         if (made)

@@ -5,14 +5,12 @@
 
 static void print_version(CPrinter *p, const IrFunc *f) {
     c_enter(p, f);
-    c_print_call(p, "int", emit_entry_name(p->arena, f), c_parameters(p, f, true, NULL), ") {",
-                 false);
+    c_print_call(p, "int", emit_entry_name(p->arena, f), c_parameters(p, f, true, NULL), ") {", false);
     p->indent++;
     c_print_checks(p, f, "return 1;");
     for (unsigned i = 0; i < f->body->arg_count; i++) {
         bool symbol = i < f->param_count && f->params[i].kind == IR_PARAM_SYMBOL;
-        if (!f->body->args[i]->uses && !symbol)
-            c_line(p, "(void)%s;", c_use(p, f->body->args[i]).text);
+        if (!f->body->args[i]->uses && !symbol) c_line(p, "(void)%s;", c_use(p, f->body->args[i]).text);
     }
     c_print_body(p, f);
     p->fixed_masked = p->fixed_masked || c_has_fixed_masked_access(p, f);
@@ -24,9 +22,7 @@ static void print_version(CPrinter *p, const IrFunc *f) {
 /* The step chooses the first version whose guard holds. */
 static void print_step(CPrinter *p, const IrFunc *first) {
     const char *step = emit_step_name(p->arena, first);
-    if (!c_next_version(first) && !first->guard &&
-        strcmp(step, emit_entry_name(p->arena, first)) == 0)
-        return;
+    if (!c_next_version(first) && !first->guard && strcmp(step, emit_entry_name(p->arena, first)) == 0) return;
     c_enter(p, first);
     str_append_char(p->out, '\n');
     c_print_call(p, "int", step, c_parameters(p, first, true, NULL), ") {", false);
@@ -34,8 +30,7 @@ static void print_step(CPrinter *p, const IrFunc *first) {
     bool open = true;
     for (const IrFunc *f = first; f && open; f = c_next_version(f)) {
         c_enter(p, f);
-        if (strcmp(step, emit_entry_name(p->arena, f)) == 0)
-            c_fail(p, NULL, "a guarded version with the name of its step");
+        if (strcmp(step, emit_entry_name(p->arena, f)) == 0) c_fail(p, NULL, "a guarded version with the name of its step");
         const char *call = arena_printf(p->arena, "%s", emit_entry_name(p->arena, f));
         const char *head = "return";
         if (f->guard) head = arena_printf(p->arena, "if (%s) return", c_guard(p, f));
@@ -61,28 +56,25 @@ static void print(CPrinter *p) {
 
 /* A pass of gcc 12 that this file is compiled without, and what it gets wrong. */
 static void leave_out(Str *head, const char *option, const char *fault) {
-    str_printf(head, "// gcc 12 %s\n#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13\n"
-                     "#pragma GCC optimize(\"%s\")\n#endif\n\n", fault, option);
+    str_printf(head,
+               "// gcc 12 %s\n#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13\n"
+               "#pragma GCC optimize(\"%s\")\n#endif\n\n",
+               fault, option);
 }
 
 static void print_head(CPrinter *p, Str *head) {
-    str_append(
-        head,
-        "// cc -std=c17 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fopenmp -lm\n");
+    str_append(head, "// cc -std=c17 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fopenmp -lm\n");
     str_append(head, "#include <stdbool.h>\n#include <stdint.h>\n\n");
-    if (p->fixed_masked)
-        leave_out(head, "no-ivopts", "reads a masked row elsewhere where the loops around it do not move it");
+    if (p->fixed_masked) leave_out(head, "no-ivopts", "reads a masked row elsewhere where the loops around it do not move it");
     if (p->alias_types)
         leave_out(head, "no-unswitch-loops", "loses lanes of choices for scratch memory where it splits loops by conditions");
     size_t before = head->len;
     for (unsigned t = 0; t < DTYPE_COUNT; t++)
         if (dtype_is_float((Dtype)t) && dtype_bits((Dtype)t) < 32 && p->types_used & 1u << t)
-            str_printf(head, "typedef uint%u_t %s;\n", dtype_bits((Dtype)t),
-                       dtype_c_name((Dtype)t));
+            str_printf(head, "typedef uint%u_t %s;\n", dtype_bits((Dtype)t), dtype_c_name((Dtype)t));
     for (unsigned t = 0; t < DTYPE_COUNT; t++)
         if (p->alias_types & 1u << t)
-            str_printf(head, "typedef %s __attribute__((may_alias)) sk_alias_%s;\n",
-                       dtype_c_name((Dtype)t), dtype_name((Dtype)t));
+            str_printf(head, "typedef %s __attribute__((may_alias)) sk_alias_%s;\n", dtype_c_name((Dtype)t), dtype_name((Dtype)t));
     if (head->len > before) str_append_char(head, '\n');
 }
 

@@ -108,8 +108,8 @@ static bool make_machine(Job *j) {
         LLVMDisposeMessage(error);
         return false;
     }
-    j->machine = LLVMCreateTargetMachine(target, triple, arch, ptx_features(j, arch), LLVMCodeGenLevelAggressive,
-                                         LLVMRelocDefault, LLVMCodeModelDefault);
+    j->machine = LLVMCreateTargetMachine(target, triple, arch, ptx_features(j, arch), LLVMCodeGenLevelAggressive, LLVMRelocDefault,
+                                         LLVMCodeModelDefault);
     LLVMSetTarget(j->ptx.llvm, triple);
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(j->machine);
     LLVMSetModuleDataLayout(j->ptx.llvm, layout);
@@ -119,8 +119,7 @@ static bool make_machine(Job *j) {
 
 /* Tests: an instruction of another machine, which NVPTX cannot select. */
 static void plant_fault(Ptx *p) {
-    LLVMTypeRef none = LLVMVoidTypeInContext(p->context),
-                type = LLVMFunctionType(none, NULL, 0, false);
+    LLVMTypeRef none = LLVMVoidTypeInContext(p->context), type = LLVMFunctionType(none, NULL, 0, false);
     LLVMValueRef f = LLVMAddFunction(p->llvm, "planted", type);
     LLVMPositionBuilderAtEnd(p->b, LLVMAppendBasicBlockInContext(p->context, f, ""));
     ptx_intrinsic(p, "llvm.x86.sse2.pause", 0, NULL, 0, NULL);
@@ -171,8 +170,7 @@ static bool generate(Job *j, Str *out) {
         return true;
     }
     char *error = NULL;
-    if (LLVMTargetMachineEmitToMemoryBuffer(j->machine, j->ptx.llvm, LLVMAssemblyFile, &error,
-                                            &j->code)) {
+    if (LLVMTargetMachineEmitToMemoryBuffer(j->machine, j->ptx.llvm, LLVMAssemblyFile, &error, &j->code)) {
         note_reason(error);
         LLVMDisposeMessage(error);
         return false;
@@ -224,8 +222,7 @@ void ptx_fail(Ptx *p, const IrOp *op, const char *what) {
     p->failed = true;
 }
 
-static bool emit(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags,
-                 bool want_llvm) {
+static bool emit(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags, bool want_llvm) {
     pthread_once(&ptx_once, initialise);
     Arena *scratch = arena_create();
     if (!scratch) return false;
@@ -240,8 +237,7 @@ static bool emit(const IrModule *m, const EmitOptions *options, Str *out, DiagLi
     if (ok)
         str_append_n(out, text.data, text.len);
     else if (!job->ptx.failed)
-        diag_report(diags, DIAG_backend_failed, SPAN_NONE,
-                    ptx_reason[0] ? ptx_reason : "for no stated reason");
+        diag_report(diags, DIAG_backend_failed, SPAN_NONE, ptx_reason[0] ? ptx_reason : "for no stated reason");
     str_release(&text);
     arena_destroy(scratch);
     return ok;

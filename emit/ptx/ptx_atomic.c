@@ -4,10 +4,8 @@
 #include <string.h>
 
 static LLVMAtomicRMWBinOp operation(const char *kind, Dtype t) {
-    if (strcmp(kind, "add") == 0)
-        return dtype_is_float(t) ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd;
-    if (strcmp(kind, "max") == 0)
-        return dtype_is_signed(t) ? LLVMAtomicRMWBinOpMax : LLVMAtomicRMWBinOpUMax;
+    if (strcmp(kind, "add") == 0) return dtype_is_float(t) ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd;
+    if (strcmp(kind, "max") == 0) return dtype_is_signed(t) ? LLVMAtomicRMWBinOpMax : LLVMAtomicRMWBinOpUMax;
     return dtype_is_signed(t) ? LLVMAtomicRMWBinOpMin : LLVMAtomicRMWBinOpUMin;
 }
 
@@ -21,8 +19,7 @@ static LLVMValueRef to_bits(Ptx *p, LLVMValueRef x, Dtype t, LLVMTypeRef bits) {
 }
 
 static LLVMValueRef from_bits(Ptx *p, LLVMValueRef x, Dtype t) {
-    if (t == DTYPE_BOOL)
-        return LLVMBuildICmp(p->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
+    if (t == DTYPE_BOOL) return LLVMBuildICmp(p->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
     return LLVMBuildBitCast(p->b, x, ptx_type(p, t), "");
 }
 
@@ -42,9 +39,7 @@ static void repeated(Ptx *p, const IrOp *op, LLVMValueRef address) {
     ptx_block(p, body);
     if (p->failed) return;
     LLVMValueRef next = to_bits(p, ptx_use(p, body->last->operands[0]), t, bits);
-    LLVMValueRef pair =
-        LLVMBuildAtomicCmpXchg(p->b, address, seen, next, LLVMAtomicOrderingMonotonic,
-                               LLVMAtomicOrderingMonotonic, false);
+    LLVMValueRef pair = LLVMBuildAtomicCmpXchg(p->b, address, seen, next, LLVMAtomicOrderingMonotonic, LLVMAtomicOrderingMonotonic, false);
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(p->b);
     LLVMValueRef values[2] = {first, LLVMBuildExtractValue(p->b, pair, 0, "")};
     LLVMBasicBlockRef blocks[2] = {from, latch};
@@ -66,8 +61,7 @@ void ptx_atomic(Ptx *p, const IrOp *op) {
     if (op->regions[0]->last)
         repeated(p, op, address);
     else
-        LLVMBuildAtomicRMW(p->b, operation(ir_attr_str(op, "kind", ""), v->type->dtype), address, x,
-                           LLVMAtomicOrderingMonotonic, false);
+        LLVMBuildAtomicRMW(p->b, operation(ir_attr_str(op, "kind", ""), v->type->dtype), address, x, LLVMAtomicOrderingMonotonic, false);
     if (!join || p->failed) return;
     LLVMBuildBr(p->b, join);
     LLVMPositionBuilderAtEnd(p->b, join);

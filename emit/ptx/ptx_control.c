@@ -37,14 +37,12 @@ static LLVMValueRef element_place(Ptx *p, LLVMValueRef frag, const IrType *t, si
 static Elements frag_read(Ptx *p, LLVMValueRef frag, const IrType *t) {
     Elements e = {NULL, frag_count(t)};
     e.values = ARENA_ARRAY(p->arena, LLVMValueRef, e.count);
-    for (size_t i = 0; i < e.count; i++)
-        e.values[i] = LLVMBuildLoad2(p->b, ptx_type(p, t->dtype), element_place(p, frag, t, i), "");
+    for (size_t i = 0; i < e.count; i++) e.values[i] = LLVMBuildLoad2(p->b, ptx_type(p, t->dtype), element_place(p, frag, t, i), "");
     return e;
 }
 
 static void frag_write(Ptx *p, LLVMValueRef frag, const IrType *t, Elements e) {
-    for (size_t i = 0; i < e.count; i++)
-        LLVMBuildStore(p->b, e.values[i], element_place(p, frag, t, i));
+    for (size_t i = 0; i < e.count; i++) LLVMBuildStore(p->b, e.values[i], element_place(p, frag, t, i));
 }
 
 /* ---- for ---- */
@@ -52,9 +50,7 @@ static void frag_write(Ptx *p, LLVMValueRef frag, const IrType *t, Elements e) {
 /* `llvm.loop` on a back edge: unroll fully (-1) or by a factor. */
 static void unroll_hint(Ptx *p, LLVMValueRef branch, int64_t unroll) {
     if (!unroll) return;
-    const char *key = unroll < 0    ? "llvm.loop.unroll.full"
-                      : unroll == 1 ? "llvm.loop.unroll.disable"
-                                    : "llvm.loop.unroll.count";
+    const char *key = unroll < 0 ? "llvm.loop.unroll.full" : unroll == 1 ? "llvm.loop.unroll.disable" : "llvm.loop.unroll.count";
     LLVMMetadataRef parts[2] = {LLVMMDStringInContext2(p->context, key, strlen(key))};
     if (unroll > 1) parts[1] = LLVMValueAsMetadata(ptx_int(p, DTYPE_I32, unroll));
     LLVMMetadataRef hint = LLVMMDNodeInContext2(p->context, parts, unroll > 1 ? 2 : 1);
@@ -62,8 +58,7 @@ static void unroll_hint(Ptx *p, LLVMValueRef branch, int64_t unroll) {
     LLVMMetadataRef loop[2] = {self, hint};
     LLVMMetadataRef node = LLVMMDNodeInContext2(p->context, loop, 2);
     LLVMMetadataReplaceAllUsesWith(self, node);
-    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(p->context, "llvm.loop", 9),
-                    LLVMMetadataAsValue(p->context, node));
+    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(p->context, "llvm.loop", 9), LLVMMetadataAsValue(p->context, node));
 }
 
 typedef struct {
@@ -98,8 +93,7 @@ static LLVMBasicBlockRef loop_close(Ptx *p, const Loop *l, LLVMValueRef step, in
 
 static const IrOp *yield_of(Ptx *p, const IrOp *op, const IrBlock *block, unsigned count) {
     if (p->failed) return NULL;
-    if (block->last && block->last->opcode == IR_YIELD && block->last->operand_count == count)
-        return block->last;
+    if (block->last && block->last->opcode == IR_YIELD && block->last->operand_count == count) return block->last;
     ptx_fail(p, op, "a region that does not yield its results");
     return NULL;
 }
@@ -113,8 +107,7 @@ static void carried_enter(Ptx *p, const IrOp *op, LLVMBasicBlockRef from) {
     for (unsigned k = 0; k < op->result_count; k++) {
         const IrValue *arg = op->regions[0]->args[k + 1];
         if (arg->type->kind == IR_TYPE_FRAG) continue; /* copied before the loop */
-        LLVMValueRef init = ptx_use(p, op->operands[k + 3]),
-                     phi = LLVMBuildPhi(p->b, LLVMTypeOf(init), "");
+        LLVMValueRef init = ptx_use(p, op->operands[k + 3]), phi = LLVMBuildPhi(p->b, LLVMTypeOf(init), "");
         LLVMAddIncoming(phi, &init, &from, 1);
         ptx_bind(p, arg, phi);
     }
@@ -135,15 +128,13 @@ static void carried_copy(Ptx *p, const IrOp *op) {
 static void carried_next(Ptx *p, const IrOp *op, const IrOp *yield) {
     Elements *all = ARENA_ARRAY(p->arena, Elements, op->result_count + 1);
     for (unsigned k = 0; k < op->result_count; k++)
-        if (op->results[k].type->kind == IR_TYPE_FRAG)
-            all[k] = frag_read(p, ptx_use(p, yield->operands[k]), op->results[k].type);
+        if (op->results[k].type->kind == IR_TYPE_FRAG) all[k] = frag_read(p, ptx_use(p, yield->operands[k]), op->results[k].type);
     for (unsigned k = 0; k < op->result_count; k++)
-        if (op->results[k].type->kind == IR_TYPE_FRAG)
-            frag_write(p, ptx_use(p, op->regions[0]->args[k + 1]), op->results[k].type, all[k]);
+        if (op->results[k].type->kind == IR_TYPE_FRAG) frag_write(p, ptx_use(p, op->regions[0]->args[k + 1]), op->results[k].type, all[k]);
 }
 
-/* Arithmetic that a loop's body and what follows the loop both begin with, LLVM makes once in front of the loop's test, and so in front of the
- * products that it was written behind. So LLVM knows nothing of the floats that such a loop leaves. */
+/* Arithmetic that a loop's body and what follows the loop both begin with, LLVM makes once in front of the loop's test, and so in front of
+ * the products that it was written behind. So LLVM knows nothing of the floats that such a loop leaves. */
 static void hide_results(Ptx *p, const IrOp *op) {
     enum { WORD = 4 };
     for (unsigned k = 0; k < op->result_count; k++) {
@@ -151,7 +142,8 @@ static void hide_results(Ptx *p, const IrOp *op) {
         if (t->kind != IR_TYPE_FRAG || !dtype_is_float(t->dtype) || dtype_size(t->dtype) != WORD) continue;
         Elements e = frag_read(p, ptx_use(p, &op->results[k]), t);
         LLVMValueRef frag = ptx_frag_new(p, t);
-        for (size_t i = 0; i < e.count; i++) e.values[i] = ptx_asm(p, LLVMTypeOf(e.values[i]), 1, &e.values[i], "mov.b32 $0, $1;", "=f,f", true);
+        for (size_t i = 0; i < e.count; i++)
+            e.values[i] = ptx_asm(p, LLVMTypeOf(e.values[i]), 1, &e.values[i], "mov.b32 $0, $1;", "=f,f", true);
         frag_write(p, frag, t, e);
         ptx_bind(p, &op->results[k], frag);
     }
@@ -181,15 +173,13 @@ static void keep_in_front(Ptx *p, const IrOp *wait) {
 
 static void for_loop(Ptx *p, const IrOp *op) {
     const IrBlock *body = op->regions[0];
-    LLVMValueRef lb = ptx_use(p, op->operands[0]), ub = ptx_use(p, op->operands[1]),
-                 step = ptx_use(p, op->operands[2]);
+    LLVMValueRef lb = ptx_use(p, op->operands[0]), ub = ptx_use(p, op->operands[1]), step = ptx_use(p, op->operands[2]);
     carried_copy(p, op);
     LLVMBasicBlockRef from = LLVMGetInsertBlock(p->b);
     Loop l = loop_open(p, lb);
     carried_enter(p, op, from);
     for (unsigned k = 0; k < op->result_count; k++)
-        if (op->results[k].type->kind != IR_TYPE_FRAG)
-            ptx_bind(p, &op->results[k], ptx_use(p, body->args[k + 1]));
+        if (op->results[k].type->kind != IR_TYPE_FRAG) ptx_bind(p, &op->results[k], ptx_use(p, body->args[k + 1]));
     loop_test(p, &l, ub);
     ptx_bind(p, body->args[0], l.counter);
     if (body->args[0]->type->is_index) ptx_value(p, body->args[0])->range = counter_range(p, op);
@@ -201,15 +191,14 @@ static void for_loop(Ptx *p, const IrOp *op) {
     for (unsigned k = 0; k < op->result_count; k++) next[k] = ptx_use(p, yield->operands[k]);
     LLVMBasicBlockRef latch = loop_close(p, &l, step, ir_attr_int(op, "unroll", 0));
     for (unsigned k = 0; k < op->result_count; k++)
-        if (op->results[k].type->kind != IR_TYPE_FRAG)
-            LLVMAddIncoming(ptx_use(p, body->args[k + 1]), &next[k], &latch, 1);
+        if (op->results[k].type->kind != IR_TYPE_FRAG) LLVMAddIncoming(ptx_use(p, body->args[k + 1]), &next[k], &latch, 1);
     if (ptx_multiplies_from_registers(op)) hide_results(p, op);
 }
 
 /* ---- if ---- */
 
-static void branch(Ptx *p, const IrOp *op, const IrBlock *region, LLVMValueRef *frags,
-                   LLVMValueRef *values, LLVMBasicBlockRef *end, LLVMBasicBlockRef join) {
+static void branch(Ptx *p, const IrOp *op, const IrBlock *region, LLVMValueRef *frags, LLVMValueRef *values, LLVMBasicBlockRef *end,
+                   LLVMBasicBlockRef join) {
     PtxHidden hidden = {0};
     if (region) {
         ptx_hide_indices(p, region, &hidden);
@@ -228,12 +217,10 @@ static void branch(Ptx *p, const IrOp *op, const IrBlock *region, LLVMValueRef *
 
 static void if_else(Ptx *p, const IrOp *op) {
     unsigned n = op->result_count;
-    LLVMValueRef *frags = ARENA_ARRAY(p->arena, LLVMValueRef, n + 1),
-                 *x = ARENA_ARRAY(p->arena, LLVMValueRef, n + 1),
+    LLVMValueRef *frags = ARENA_ARRAY(p->arena, LLVMValueRef, n + 1), *x = ARENA_ARRAY(p->arena, LLVMValueRef, n + 1),
                  *y = ARENA_ARRAY(p->arena, LLVMValueRef, n + 1);
     for (unsigned k = 0; k < n; k++)
-        if (op->results[k].type->kind == IR_TYPE_FRAG)
-            frags[k] = ptx_frag_new(p, op->results[k].type);
+        if (op->results[k].type->kind == IR_TYPE_FRAG) frags[k] = ptx_frag_new(p, op->results[k].type);
     LLVMBasicBlockRef then = new_block(p), otherwise = new_block(p), join = new_block(p), ends[2];
     LLVMBuildCondBr(p->b, ptx_use(p, op->operands[0]), then, otherwise);
     LLVMPositionBuilderAtEnd(p->b, then);
@@ -267,8 +254,7 @@ static void map_body(Ptx *p, const IrOp *op) {
             LLVMValueRef *last = &indices[body->arg_count - 1];
             *last = LLVMBuildMul(p->b, *last, ptx_index(p, v->type->width), "");
         }
-        ptx_frag_set(p, ptx_use(p, &op->results[r]), op->results[r].type, indices, v->type,
-                     ptx_use(p, v));
+        ptx_frag_set(p, ptx_use(p, &op->results[r]), op->results[r].type, indices, v->type, ptx_use(p, v));
     }
 }
 
@@ -341,8 +327,10 @@ static void map(Ptx *p, const IrOp *op) {
         }
         ptx_bind(p, &op->results[r], ptx_frag_new(p, op->results[r].type));
     }
-    if (a->count && copies_elements(op, a->ints[0])) map_in_groups(p, op, a);
-    else map_level(p, op, a, 0, total <= PTX_EXPAND_LIMIT);
+    if (a->count && copies_elements(op, a->ints[0]))
+        map_in_groups(p, op, a);
+    else
+        map_level(p, op, a, 0, total <= PTX_EXPAND_LIMIT);
 }
 
 /* ---- Registers and barriers ---- */
@@ -521,8 +509,7 @@ static void attribute(Ptx *p, LLVMValueRef f, LLVMAttributeIndex at, const char 
 
 static void text_attribute(Ptx *p, LLVMValueRef f, const char *key, const char *text) {
     LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                            LLVMCreateStringAttribute(p->context, key, (unsigned)strlen(key), text,
-                                                      (unsigned)strlen(text)));
+                            LLVMCreateStringAttribute(p->context, key, (unsigned)strlen(key), text, (unsigned)strlen(text)));
 }
 
 static void number_attribute(Ptx *p, LLVMValueRef f, const char *key, int64_t value) {
@@ -571,8 +558,7 @@ bool ptx_function(Ptx *p, const IrFunc *f) {
     number_attribute(p, p->function, "nvvm.maxntid", func_threads(f));
     int64_t min_blocks = ir_func_attr_int(f, "min_blocks", 0), cluster = ir_func_cluster(f);
     if (min_blocks > 0) number_attribute(p, p->function, "nvvm.minctasm", min_blocks);
-    if (cluster > 1)
-        text_attribute(p, p->function, "nvvm.cluster_dim", arena_printf(p->arena, "%lld,1,1", (long long)cluster));
+    if (cluster > 1) text_attribute(p, p->function, "nvvm.cluster_dim", arena_printf(p->arena, "%lld,1,1", (long long)cluster));
     attribute(p, p->function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "nounwind");
     bind_params(p, f);
     /* Stack arrays stand in a block of their own, which ends with a jump to the code. */

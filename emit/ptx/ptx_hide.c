@@ -41,7 +41,9 @@ static bool multiplies(const IrBlock *block, bool by_warpgroups) {
     return false;
 }
 
-bool ptx_multiplies(const IrFunc *f) { return multiplies(f->body, true); }
+bool ptx_multiplies(const IrFunc *f) {
+    return multiplies(f->body, true);
+}
 
 static int64_t lanes_of(const IrOp *map) {
     const IrAttr *extents = ir_attr(map, "extents");

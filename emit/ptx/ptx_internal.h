@@ -32,10 +32,10 @@ typedef struct {
     LLVMModuleRef llvm;
     LLVMBuilderRef b;
     LLVMValueRef function, smem, met; /* met: ptx_cluster_meet; null: none yet */
-    LLVMBasicBlockRef entry; /* holds the stack arrays */
-    ValueMap table;          /* IrValue -> PtxValue */
+    LLVMBasicBlockRef entry;          /* holds the stack arrays */
+    ValueMap table;                   /* IrValue -> PtxValue */
     VEC(PtxWords) words;
-    LLVMDIBuilderRef lines;  /* null: no line directives are wanted */
+    LLVMDIBuilderRef lines; /* null: no line directives are wanted */
     LLVMMetadataRef lines_file, lines_scope;
 } Ptx;
 
@@ -51,8 +51,7 @@ LLVMTypeRef ptx_scalar_type(Ptx *p, const IrType *t); /* vec<w> included */
 LLVMTypeRef ptx_frag_type(Ptx *p, const IrType *t);
 LLVMValueRef ptx_int(Ptx *p, Dtype t, int64_t value);
 LLVMValueRef ptx_index(Ptx *p, int64_t value);
-LLVMValueRef ptx_intrinsic(Ptx *p, const char *name, unsigned type_count, LLVMTypeRef *types,
-                           unsigned count, LLVMValueRef *args);
+LLVMValueRef ptx_intrinsic(Ptx *p, const char *name, unsigned type_count, LLVMTypeRef *types, unsigned count, LLVMValueRef *args);
 void ptx_pure(Ptx *p, const IrOp *op); /* elementwise ops, constants, vectors */
 
 /* ptx_flags.c: what stays of the optimised IR has no poison; `b` is left somewhere in it. */
@@ -78,8 +77,7 @@ void ptx_cluster_meet(Ptx *p, const IrOp *op);
 LLVMValueRef ptx_address(Ptx *p, const IrValue *ptr, const IrValue *offset);
 void ptx_frag_get(Ptx *p, const IrOp *op);
 /* Writes a scalar or vec into a frag at element indices. */
-void ptx_frag_set(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indices,
-                  const IrType *value_type, LLVMValueRef value);
+void ptx_frag_set(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indices, const IrType *value_type, LLVMValueRef value);
 LLVMValueRef ptx_frag_new(Ptx *p, const IrType *t);
 void ptx_shared_pointer(Ptx *p, const IrOp *op);
 void ptx_cluster_pointer(Ptx *p, const IrOp *op);
@@ -90,8 +88,8 @@ void ptx_shuffle(Ptx *p, const IrOp *op);
 void ptx_atom(Ptx *p, const IrOp *op);
 void ptx_instruction(Ptx *p, const IrOp *op); /* of async.def */
 void ptx_wgmma(Ptx *p, const IrOp *op);       /* wgmma and its wait */
-LLVMValueRef ptx_asm(Ptx *p, LLVMTypeRef result, unsigned count, LLVMValueRef *args,
-                     const char *text, const char *constraints, bool effects);
+LLVMValueRef ptx_asm(Ptx *p, LLVMTypeRef result, unsigned count, LLVMValueRef *args, const char *text, const char *constraints,
+                     bool effects);
 
 /* A function attribute of a call, by its LLVM name. */
 void ptx_call_attribute(Ptx *p, LLVMValueRef call, const char *name);
@@ -109,7 +107,7 @@ typedef struct {
     LLVMValueRef outside;
 } PtxHiding;
 typedef VEC(PtxHiding) PtxHidden;
-bool ptx_multiplies(const IrFunc *f); /* by instructions for matrices */
+bool ptx_multiplies(const IrFunc *f);                 /* by instructions for matrices */
 bool ptx_multiplies_from_registers(const IrOp *loop); /* arithmetic stands beside its products */
 void ptx_hide_indices(Ptx *p, const IrBlock *region, PtxHidden *hidden);
 void ptx_show_indices(Ptx *p, const PtxHidden *hidden);

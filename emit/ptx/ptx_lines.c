@@ -23,8 +23,8 @@ void ptx_lines_begin(Ptx *p) {
 void ptx_lines_function(Ptx *p, const char *name) {
     if (!p->lines) return;
     LLVMMetadataRef type = LLVMDIBuilderCreateSubroutineType(p->lines, p->lines_file, NULL, 0, LLVMDIFlagZero);
-    p->lines_scope = LLVMDIBuilderCreateFunction(p->lines, p->lines_file, name, strlen(name), name, strlen(name),
-                                                 p->lines_file, 0, type, false, true, 0, LLVMDIFlagZero, true);
+    p->lines_scope = LLVMDIBuilderCreateFunction(p->lines, p->lines_file, name, strlen(name), name, strlen(name), p->lines_file, 0, type,
+                                                 false, true, 0, LLVMDIFlagZero, true);
     LLVMSetSubprogram(p->function, p->lines_scope);
     LLVMSetCurrentDebugLocation2(p->b, LLVMDIBuilderCreateDebugLocation(p->context, 0, 0, p->lines_scope, NULL));
 }

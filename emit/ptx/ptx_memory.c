@@ -4,20 +4,19 @@
 
 /* ---- Inline assembly ---- */
 
-LLVMValueRef ptx_asm(Ptx *p, LLVMTypeRef result, unsigned count, LLVMValueRef *args,
-                     const char *text, const char *constraints, bool effects) {
+LLVMValueRef ptx_asm(Ptx *p, LLVMTypeRef result, unsigned count, LLVMValueRef *args, const char *text, const char *constraints,
+                     bool effects) {
     LLVMTypeRef *types = ARENA_ARRAY(p->arena, LLVMTypeRef, count + 1);
     for (unsigned i = 0; i < count; i++) types[i] = LLVMTypeOf(args[i]);
     LLVMTypeRef f = LLVMFunctionType(result, types, count, false);
-    LLVMValueRef code = LLVMGetInlineAsm(f, text, strlen(text), constraints, strlen(constraints),
-                                         effects, false, LLVMInlineAsmDialectATT, false);
+    LLVMValueRef code =
+        LLVMGetInlineAsm(f, text, strlen(text), constraints, strlen(constraints), effects, false, LLVMInlineAsmDialectATT, false);
     return LLVMBuildCall2(p->b, f, code, args, count, "");
 }
 
 void ptx_call_attribute(Ptx *p, LLVMValueRef call, const char *name) {
     unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                             LLVMCreateEnumAttribute(p->context, kind, 0));
+    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(p->context, kind, 0));
 }
 
 LLVMValueRef ptx_member(Ptx *p, LLVMValueRef aggregate, unsigned i, unsigned count) {
@@ -52,8 +51,7 @@ static LLVMValueRef word(Ptx *p, LLVMValueRef x, Words w, unsigned i) {
     LLVMTypeRef t = LLVMIntTypeInContext(p->context, w.bits);
     unsigned n = w.count * w.parts;
     if (n == 1) return LLVMBuildBitCast(p->b, x, t, "");
-    return LLVMBuildExtractElement(p->b, LLVMBuildBitCast(p->b, x, LLVMVectorType(t, n), ""),
-                                   ptx_int(p, DTYPE_I32, i), "");
+    return LLVMBuildExtractElement(p->b, LLVMBuildBitCast(p->b, x, LLVMVectorType(t, n), ""), ptx_int(p, DTYPE_I32, i), "");
 }
 
 static char letter(unsigned bits) {
@@ -67,11 +65,7 @@ static const char *register_list(Ptx *p, unsigned first, unsigned count) {
 }
 
 static const char *access_suffix(Ptx *p, Words w) {
-    return arena_printf(p->arena, "%s.b%u",
-                        w.count == 4   ? ".v4"
-                        : w.count == 2 ? ".v2"
-                                       : "",
-                        w.bits);
+    return arena_printf(p->arena, "%s.b%u", w.count == 4 ? ".v4" : w.count == 2 ? ".v2" : "", w.bits);
 }
 
 static LLVMTypeRef word_type(Ptx *p, Words w) {
@@ -139,7 +133,8 @@ static Condition condition_of(Ptx *p, const IrOp *access, const IrValue *mask) {
 }
 
 /* Appends the mask's operands from number *n on; *guard stands before the access, the result before all. */
-static const char *condition_text(Ptx *p, const Condition *c, unsigned first, LLVMValueRef *args, unsigned *n, const char **constraints, const char **guard) {
+static const char *condition_text(Ptx *p, const Condition *c, unsigned first, LLVMValueRef *args, unsigned *n, const char **constraints,
+                                  const char **guard) {
     const char *text = "";
     if (!c->count) {
         *guard = arena_printf(p->arena, "@$%u ", first);
@@ -149,8 +144,8 @@ static const char *condition_text(Ptx *p, const Condition *c, unsigned first, LL
     }
     *guard = "@%inside ";
     for (unsigned i = 0; i < c->count; i++) {
-        text = arena_printf(p->arena, "%ssetp.%s%s.s32 %%inside, $%u, %lld%s; ", text, c->relation[i], i ? ".and" : "", first + i, (long long)c->place[i],
-                            i ? ", %inside" : "");
+        text = arena_printf(p->arena, "%ssetp.%s%s.s32 %%inside, $%u, %lld%s; ", text, c->relation[i], i ? ".and" : "", first + i,
+                            (long long)c->place[i], i ? ", %inside" : "");
         *constraints = arena_printf(p->arena, "%s,r", *constraints);
         args[(*n)++] = c->limit[i];
     }
@@ -159,34 +154,29 @@ static const char *condition_text(Ptx *p, const Condition *c, unsigned first, LL
 
 /* One access, `what` being "ld.global.nc" or the like; where the mask is false the result is
  * `other`. */
-static LLVMValueRef asm_load(Ptx *p, const char *what, Words w, LLVMValueRef address,
-                             const Condition *mask, LLVMValueRef other, unsigned part, bool effects) {
+static LLVMValueRef asm_load(Ptx *p, const char *what, Words w, LLVMValueRef address, const Condition *mask, LLVMValueRef other,
+                             unsigned part, bool effects) {
     LLVMValueRef args[6 + MOST_TESTS] = {address};
     unsigned n = 1;
     const char *outs = "", *moves = "", *ins = ",l", *begin = "", *guard = "";
-    for (unsigned i = 0; i < w.count; i++)
-        outs = arena_printf(p->arena, "%s%s=&%c", outs, i ? "," : "", letter(w.bits));
+    for (unsigned i = 0; i < w.count; i++) outs = arena_printf(p->arena, "%s%s=&%c", outs, i ? "," : "", letter(w.bits));
     const char *list = register_list(p, 0, w.count);
     if (mask) {
         begin = condition_text(p, mask, w.count + 1, args, &n, &ins, &guard);
         for (unsigned i = 0; i < w.count; i++) {
-            moves = arena_printf(p->arena, "%smov.b%u $%u, $%u; ", moves, w.bits == 8 ? 16 : w.bits,
-                                 i, w.count + n);
+            moves = arena_printf(p->arena, "%smov.b%u $%u, $%u; ", moves, w.bits == 8 ? 16 : w.bits, i, w.count + n);
             args[n++] = to_register(p, word(p, other, w, part * w.count + i), w);
             ins = arena_printf(p->arena, "%s,%c", ins, letter(w.bits));
         }
     }
-    const char *text = arena_printf(p->arena, "%s%s%s%s%s %s, [$%u];%s", begin, moves, guard, what,
-                                    access_suffix(p, w), list, w.count, *begin ? " }" : "");
-    const char *constraints =
-        arena_printf(p->arena, "%s%s%s", outs, ins, effects ? ",~{memory}" : "");
-    return ptx_asm(p, ptx_registers_type(p, word_type(p, w), w.count), n, args, text, constraints,
-                   effects);
+    const char *text = arena_printf(p->arena, "%s%s%s%s%s %s, [$%u];%s", begin, moves, guard, what, access_suffix(p, w), list, w.count,
+                                    *begin ? " }" : "");
+    const char *constraints = arena_printf(p->arena, "%s%s%s", outs, ins, effects ? ",~{memory}" : "");
+    return ptx_asm(p, ptx_registers_type(p, word_type(p, w), w.count), n, args, text, constraints, effects);
 }
 
 LLVMValueRef ptx_address(Ptx *p, const IrValue *ptr, const IrValue *offset) {
-    LLVMTypeRef e = ptr->type->dtype == DTYPE_BOOL ? LLVMInt8TypeInContext(p->context)
-                                                   : ptx_type(p, ptr->type->dtype);
+    LLVMTypeRef e = ptr->type->dtype == DTYPE_BOOL ? LLVMInt8TypeInContext(p->context) : ptx_type(p, ptr->type->dtype);
     LLVMValueRef at = ptx_use(p, offset);
     return LLVMBuildGEP2(p->b, e, ptx_use(p, ptr), &at, 1, "");
 }
@@ -214,8 +204,7 @@ static unsigned alignment_of(const IrOp *op, const IrType *t) {
 static LLVMValueRef spread(Ptx *p, LLVMValueRef x, const IrType *t) {
     if (t->width <= 1 || LLVMGetTypeKind(LLVMTypeOf(x)) == LLVMVectorTypeKind) return x;
     LLVMValueRef v = LLVMGetPoison(LLVMVectorType(LLVMTypeOf(x), t->width));
-    for (unsigned i = 0; i < t->width; i++)
-        v = LLVMBuildInsertElement(p->b, v, x, ptx_int(p, DTYPE_I32, i), "");
+    for (unsigned i = 0; i < t->width; i++) v = LLVMBuildInsertElement(p->b, v, x, ptx_int(p, DTYPE_I32, i), "");
     return v;
 }
 
@@ -247,8 +236,7 @@ static void publish(Ptx *p, LLVMValueRef value, LLVMValueRef address) {
     ptx_asm(p, LLVMVoidTypeInContext(p->context), 2, args, text, "l,r,~{memory}", true);
 }
 
-static LLVMValueRef branched_load(Ptx *p, const IrOp *op, const IrType *t, LLVMValueRef address,
-                                  LLVMValueRef mask, LLVMValueRef other) {
+static LLVMValueRef branched_load(Ptx *p, const IrOp *op, const IrType *t, LLVMValueRef address, LLVMValueRef mask, LLVMValueRef other) {
     LLVMBasicBlockRef from = LLVMGetInsertBlock(p->b), load = new_block(p), join = new_block(p);
     LLVMBuildCondBr(p->b, mask, load, join);
     LLVMPositionBuilderAtEnd(p->b, load);
@@ -261,21 +249,18 @@ static LLVMValueRef branched_load(Ptx *p, const IrOp *op, const IrType *t, LLVMV
     return phi;
 }
 
-static LLVMValueRef word_load(Ptx *p, const IrType *t, const char *what, LLVMValueRef address,
-                              const Condition *mask, LLVMValueRef other, bool effects) {
+static LLVMValueRef word_load(Ptx *p, const IrType *t, const char *what, LLVMValueRef address, const Condition *mask, LLVMValueRef other,
+                              bool effects) {
     Words w = words_of(t);
     unsigned n = w.count * w.parts;
     LLVMTypeRef wt = LLVMIntTypeInContext(p->context, w.bits);
     LLVMValueRef v = n == 1 ? NULL : LLVMGetPoison(LLVMVectorType(wt, n));
     for (unsigned part = 0; part < w.parts; part++) {
-        LLVMValueRef r =
-            asm_load(p, what, w, next_part(p, address, part), mask, other, part, effects);
+        LLVMValueRef r = asm_load(p, what, w, next_part(p, address, part), mask, other, part, effects);
         for (unsigned i = 0; i < w.count; i++) {
             LLVMValueRef x = ptx_member(p, r, i, w.count);
             if (w.bits == 8) x = LLVMBuildTrunc(p->b, x, wt, "");
-            v = n == 1 ? x
-                       : LLVMBuildInsertElement(p->b, v, x,
-                                                ptx_int(p, DTYPE_I32, part * w.count + i), "");
+            v = n == 1 ? x : LLVMBuildInsertElement(p->b, v, x, ptx_int(p, DTYPE_I32, part * w.count + i), "");
         }
     }
     return LLVMBuildBitCast(p->b, v, ptx_scalar_type(p, t), "");
@@ -290,28 +275,27 @@ static bool read_only(const Ptx *p, const IrValue *ptr) {
 void ptx_load(Ptx *p, const IrOp *op) {
     const IrValue *r = &op->results[0];
     IrType t = memory_type(r->type);
-    bool streams = strcmp(ir_attr_str(op, "cache", ""), "stream") == 0,
-         only_read = read_only(p, op->operands[0]);
+    bool streams = strcmp(ir_attr_str(op, "cache", ""), "stream") == 0, only_read = read_only(p, op->operands[0]);
     bool late = only_read && param_is_shared(p->func, op->operands[0]->index); /* behind the waiting for the step that wrote it */
     bool global = op->operands[0]->type->space == IR_SPACE_GLOBAL;
     LLVMValueRef address = ptx_address(p, op->operands[0], op->operands[1]), x;
     LLVMValueRef mask = op->operand_count > 2 ? ptx_use(p, op->operands[2]) : NULL, other = NULL;
     if (mask) {
         other = ptx_use(p, op->operands[3]);
-        if (r->type->dtype == DTYPE_BOOL)
-            other = LLVMBuildZExt(p->b, other, LLVMInt8TypeInContext(p->context), "");
+        if (r->type->dtype == DTYPE_BOOL) other = LLVMBuildZExt(p->b, other, LLVMInt8TypeInContext(p->context), "");
         other = spread(p, other, &t);
     }
-    bool whole = alignment_of(op, &t) >=
-                 (t.width * dtype_size(t.dtype) > 16 ? 16 : t.width * dtype_size(t.dtype));
+    bool whole = alignment_of(op, &t) >= (t.width * dtype_size(t.dtype) > 16 ? 16 : t.width * dtype_size(t.dtype));
     if (global && whole && (streams || (mask && only_read))) {
         Condition condition = condition_of(p, op, mask ? op->operands[2] : NULL);
-        x = word_load(p, &t, streams ? "ld.global.cs" : late ? "ld.global" : "ld.global.nc", address, mask ? &condition : NULL, other,
-                      !only_read || late);
+        x = word_load(p, &t,
+                      streams ? "ld.global.cs"
+                      : late  ? "ld.global"
+                              : "ld.global.nc",
+                      address, mask ? &condition : NULL, other, !only_read || late);
     } else
         x = mask ? branched_load(p, op, &t, address, mask, other) : plain_load(p, op, &t, address);
-    if (r->type->dtype == DTYPE_BOOL)
-        x = LLVMBuildICmp(p->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
+    if (r->type->dtype == DTYPE_BOOL) x = LLVMBuildICmp(p->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
     ptx_bind(p, r, x);
 }
 
@@ -328,17 +312,14 @@ static void word_store(Ptx *p, const IrType *t, LLVMValueRef x, LLVMValueRef add
         if (mask) begin = condition_text(p, mask, n, args, &n, &constraints, &guard);
         const char *text = arena_printf(p->arena, "%s%sst.global.cs%s [$0], %s;%s", begin, guard, access_suffix(p, w),
                                         register_list(p, 1, w.count), *begin ? " }" : "");
-        ptx_asm(p, LLVMVoidTypeInContext(p->context), n, args, text,
-                arena_printf(p->arena, "%s,~{memory}", constraints), true);
+        ptx_asm(p, LLVMVoidTypeInContext(p->context), n, args, text, arena_printf(p->arena, "%s,~{memory}", constraints), true);
     }
 }
 
 void ptx_store(Ptx *p, const IrOp *op) {
     IrType t = memory_type(op->operands[0]->type);
-    LLVMValueRef x = ptx_use(p, op->operands[0]),
-                 address = ptx_address(p, op->operands[1], op->operands[2]);
-    if (op->operands[0]->type->dtype == DTYPE_BOOL)
-        x = LLVMBuildZExt(p->b, x, ptx_scalar_type(p, &t), "");
+    LLVMValueRef x = ptx_use(p, op->operands[0]), address = ptx_address(p, op->operands[1], op->operands[2]);
+    if (op->operands[0]->type->dtype == DTYPE_BOOL) x = LLVMBuildZExt(p->b, x, ptx_scalar_type(p, &t), "");
     bool global = op->operands[1]->type->space == IR_SPACE_GLOBAL, masked = op->operand_count > 3;
     if (global && strcmp(ir_attr_str(op, "cache", ""), "stream") == 0) {
         Condition condition = condition_of(p, op, masked ? op->operands[3] : NULL);
@@ -378,8 +359,7 @@ LLVMValueRef ptx_frag_new(Ptx *p, const IrType *t) {
     return frag;
 }
 
-static LLVMValueRef frag_place(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indices,
-                               unsigned lane) {
+static LLVMValueRef frag_place(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indices, unsigned lane) {
     LLVMValueRef at[9] = {ptx_index(p, 0)};
     for (unsigned i = 0; i < t->rank; i++) at[1 + i] = indices[i];
     if (lane) at[t->rank] = LLVMBuildAdd(p->b, at[t->rank], ptx_index(p, lane), "");
@@ -394,12 +374,9 @@ LLVMValueRef ptx_frag_element(Ptx *p, LLVMValueRef frag, const IrType *t, unsign
     return frag_place(p, frag, t, indices, 0);
 }
 
-void ptx_frag_set(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indices,
-                  const IrType *value_type, LLVMValueRef value) {
+void ptx_frag_set(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indices, const IrType *value_type, LLVMValueRef value) {
     for (unsigned l = 0; l < value_type->width; l++) {
-        LLVMValueRef x = value_type->width > 1
-                             ? LLVMBuildExtractElement(p->b, value, ptx_int(p, DTYPE_I32, l), "")
-                             : value;
+        LLVMValueRef x = value_type->width > 1 ? LLVMBuildExtractElement(p->b, value, ptx_int(p, DTYPE_I32, l), "") : value;
         LLVMBuildStore(p->b, x, frag_place(p, frag, t, indices, l));
     }
 }

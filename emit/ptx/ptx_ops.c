@@ -17,9 +17,7 @@ LLVMValueRef ptx_use(Ptx *p, const IrValue *v) {
     PtxValue *x = ptx_value(p, v);
     if (!x->value) {
         ptx_fail(p, v->def, "a value that is used before it is made");
-        x->value = LLVMGetPoison(v->type->kind == IR_TYPE_SCALAR
-                                     ? ptx_scalar_type(p, v->type)
-                                     : LLVMPointerTypeInContext(p->context, 0));
+        x->value = LLVMGetPoison(v->type->kind == IR_TYPE_SCALAR ? ptx_scalar_type(p, v->type) : LLVMPointerTypeInContext(p->context, 0));
     }
     return x->value;
 }
@@ -68,8 +66,7 @@ LLVMValueRef ptx_index(Ptx *p, int64_t value) {
     return ptx_int(p, DTYPE_I64, value);
 }
 
-LLVMValueRef ptx_intrinsic(Ptx *p, const char *name, unsigned type_count, LLVMTypeRef *types,
-                           unsigned count, LLVMValueRef *args) {
+LLVMValueRef ptx_intrinsic(Ptx *p, const char *name, unsigned type_count, LLVMTypeRef *types, unsigned count, LLVMValueRef *args) {
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     if (!id) {
         ptx_fail(p, NULL, name);
@@ -83,8 +80,7 @@ LLVMValueRef ptx_intrinsic(Ptx *p, const char *name, unsigned type_count, LLVMTy
 static LLVMValueRef splat(Ptx *p, LLVMValueRef x, unsigned width) {
     if (width <= 1) return x;
     LLVMValueRef v = LLVMGetPoison(LLVMVectorType(LLVMTypeOf(x), width));
-    for (unsigned i = 0; i < width; i++)
-        v = LLVMBuildInsertElement(p->b, v, x, ptx_int(p, DTYPE_I32, i), "");
+    for (unsigned i = 0; i < width; i++) v = LLVMBuildInsertElement(p->b, v, x, ptx_int(p, DTYPE_I32, i), "");
     return v;
 }
 
@@ -106,9 +102,7 @@ static void constant(Ptx *p, const IrOp *op) {
         double value = a->kind == IR_ATTR_FLOAT ? a->number : (double)a->integer;
         uint8_t byte = 0;
         if (dtype_bits(t->dtype) == 8) dtype_write(t->dtype, &byte, value);
-        x = dtype_bits(t->dtype) == 8
-                ? ptx_int(p, t->dtype, byte)
-                : LLVMConstReal(ptx_type(p, t->dtype), dtype_round(t->dtype, value));
+        x = dtype_bits(t->dtype) == 8 ? ptx_int(p, t->dtype, byte) : LLVMConstReal(ptx_type(p, t->dtype), dtype_round(t->dtype, value));
     } else {
         x = ptx_int(p, t->dtype, a->integer);
         ptx_value(p, &op->results[0])->range = (Range){a->integer, a->integer};
@@ -128,17 +122,13 @@ static LLVMValueRef all_of(Ptx *p, LLVMValueRef like, Dtype t, int64_t value, un
 }
 
 /* Floor division; a zero divisor gives 0 and the smallest number by -1 wraps. */
-static LLVMValueRef signed_division(Ptx *p, bool divide, LLVMValueRef a, LLVMValueRef b, Dtype t,
-                                    unsigned width) {
-    LLVMValueRef zero = zero_of(a), one = all_of(p, a, t, 1, width),
-                 minus = all_of(p, a, t, -1, width);
-    LLVMValueRef by_zero = LLVMBuildICmp(p->b, LLVMIntEQ, b, zero, ""),
-                 by_minus = LLVMBuildICmp(p->b, LLVMIntEQ, b, minus, "");
+static LLVMValueRef signed_division(Ptx *p, bool divide, LLVMValueRef a, LLVMValueRef b, Dtype t, unsigned width) {
+    LLVMValueRef zero = zero_of(a), one = all_of(p, a, t, 1, width), minus = all_of(p, a, t, -1, width);
+    LLVMValueRef by_zero = LLVMBuildICmp(p->b, LLVMIntEQ, b, zero, ""), by_minus = LLVMBuildICmp(p->b, LLVMIntEQ, b, minus, "");
     LLVMValueRef safe = LLVMBuildSelect(p->b, LLVMBuildOr(p->b, by_zero, by_minus, ""), one, b, "");
     LLVMValueRef r = LLVMBuildSRem(p->b, a, safe, "");
     LLVMValueRef odd = LLVMBuildICmp(p->b, LLVMIntNE, r, zero, "");
-    LLVMValueRef differ =
-        LLVMBuildICmp(p->b, LLVMIntSLT, LLVMBuildXor(p->b, r, safe, ""), zero, "");
+    LLVMValueRef differ = LLVMBuildICmp(p->b, LLVMIntSLT, LLVMBuildXor(p->b, r, safe, ""), zero, "");
     LLVMValueRef fix = LLVMBuildAnd(p->b, odd, differ, "");
     if (!divide) {
         LLVMValueRef m = LLVMBuildSelect(p->b, fix, LLVMBuildAdd(p->b, r, safe, ""), r, "");
@@ -150,7 +140,8 @@ static LLVMValueRef signed_division(Ptx *p, bool divide, LLVMValueRef a, LLVMVal
     return LLVMBuildSelect(p->b, by_zero, zero, q, "");
 }
 
-/* Of a below 2^32 - 1 by any b >= 0, in 32 bits; by 0 it is 0. Not in kernels of products, whose registers are all taken: there one more spills. */
+/* Of a below 2^32 - 1 by any b >= 0, in 32 bits; by 0 it is 0. Not in kernels of products, whose registers are all taken: there one more
+ * spills. */
 static LLVMValueRef near_division(Ptx *p, bool divide, LLVMValueRef a, LLVMValueRef b, Range y) {
     LLVMTypeRef word = LLVMInt32TypeInContext(p->context), wide = LLVMTypeOf(a);
     LLVMValueRef most = LLVMConstInt(wide, UINT32_MAX, false), zero = LLVMConstNull(word);
@@ -163,37 +154,31 @@ static LLVMValueRef near_division(Ptx *p, bool divide, LLVMValueRef a, LLVMValue
     return LLVMBuildZExt(p->b, q, wide, "");
 }
 
-static LLVMValueRef division(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef b, Dtype t,
-                             unsigned width) {
+static LLVMValueRef division(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef b, Dtype t, unsigned width) {
     bool divide = op->opcode == IR_FLOORDIV;
     Range x = ptx_range(p, op->operands[0]), y = ptx_range(p, op->operands[1]);
     bool is_unsigned = !dtype_is_signed(t) || (width == 1 && x.lo >= 0 && y.lo >= 0);
     if (!is_unsigned) return signed_division(p, divide, a, b, t, width);
     bool near = width == 1 && dtype_bits(t) == 64 && x.lo >= 0 && x.hi < UINT32_MAX && y.lo >= 0;
     if (near && ((y.lo > 0 && y.hi <= UINT32_MAX) || !ptx_multiplies(p->func))) return near_division(p, divide, a, b, y);
-    if (width == 1 && y.lo > 0)
-        return divide ? LLVMBuildUDiv(p->b, a, b, "") : LLVMBuildURem(p->b, a, b, "");
+    if (width == 1 && y.lo > 0) return divide ? LLVMBuildUDiv(p->b, a, b, "") : LLVMBuildURem(p->b, a, b, "");
     LLVMValueRef by_zero = LLVMBuildICmp(p->b, LLVMIntEQ, b, zero_of(b), "");
     LLVMValueRef safe = LLVMBuildSelect(p->b, by_zero, all_of(p, a, t, 1, width), b, "");
     LLVMValueRef q = divide ? LLVMBuildUDiv(p->b, a, safe, "") : LLVMBuildURem(p->b, a, safe, "");
     return LLVMBuildSelect(p->b, by_zero, zero_of(a), q, "");
 }
 
-static LLVMValueRef shift(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef n, Dtype t,
-                          unsigned width) {
+static LLVMValueRef shift(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef n, Dtype t, unsigned width) {
     int64_t bits = dtype_bits(t);
     LLVMValueRef legal = LLVMBuildICmp(p->b, LLVMIntULT, n, all_of(p, n, t, bits, width), "");
     bool arithmetic = op->opcode == IR_SHR && dtype_is_signed(t);
-    LLVMValueRef safe =
-        LLVMBuildSelect(p->b, legal, n, all_of(p, n, t, arithmetic ? bits - 1 : 0, width), "");
+    LLVMValueRef safe = LLVMBuildSelect(p->b, legal, n, all_of(p, n, t, arithmetic ? bits - 1 : 0, width), "");
     if (arithmetic) return LLVMBuildAShr(p->b, a, safe, "");
-    LLVMValueRef x =
-        op->opcode == IR_SHL ? LLVMBuildShl(p->b, a, safe, "") : LLVMBuildLShr(p->b, a, safe, "");
+    LLVMValueRef x = op->opcode == IR_SHL ? LLVMBuildShl(p->b, a, safe, "") : LLVMBuildLShr(p->b, a, safe, "");
     return LLVMBuildSelect(p->b, legal, x, zero_of(a), "");
 }
 
-static LLVMValueRef integer_binary(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef b, Dtype t,
-                                   unsigned width) {
+static LLVMValueRef integer_binary(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef b, Dtype t, unsigned width) {
     bool index = op->results[0].type->is_index, is_signed = dtype_is_signed(t);
     LLVMValueRef x;
     switch (op->opcode) {
@@ -212,13 +197,11 @@ static LLVMValueRef integer_binary(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMV
         break;
     case IR_MIN:
     case IR_MINNUM:
-        x = LLVMBuildSelect(
-            p->b, LLVMBuildICmp(p->b, is_signed ? LLVMIntSLT : LLVMIntULT, a, b, ""), a, b, "");
+        x = LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, is_signed ? LLVMIntSLT : LLVMIntULT, a, b, ""), a, b, "");
         break;
     case IR_MAX:
     case IR_MAXNUM:
-        x = LLVMBuildSelect(
-            p->b, LLVMBuildICmp(p->b, is_signed ? LLVMIntSGT : LLVMIntUGT, a, b, ""), a, b, "");
+        x = LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, is_signed ? LLVMIntSGT : LLVMIntUGT, a, b, ""), a, b, "");
         break;
     case IR_AND:
         x = LLVMBuildAnd(p->b, a, b, "");
@@ -306,7 +289,8 @@ static LLVMValueRef floating(Ptx *p, const IrOp *op, LLVMValueRef *x, Dtype t) {
     case IR_MUL:
         return LLVMBuildFMul(p->b, x[0], x[1], "");
     case IR_DIV:
-        if (t == DTYPE_F32 && op->results[0].type->width == 1 && ir_attr_bool(op, "reciprocal")) return reciprocal(p, x[1], ir_attr(op, "bits"));
+        if (t == DTYPE_F32 && op->results[0].type->width == 1 && ir_attr_bool(op, "reciprocal"))
+            return reciprocal(p, x[1], ir_attr(op, "bits"));
         return LLVMBuildFDiv(p->b, x[0], x[1], "");
     case IR_NEG:
         return LLVMBuildFNeg(p->b, x[0], "");
@@ -375,12 +359,9 @@ static LLVMValueRef cast(Ptx *p, const IrOp *op, LLVMValueRef a) {
     if (t == DTYPE_BOOL) return LLVMBuildICmp(p->b, LLVMIntNE, a, zero_of(a), "");
     if (ff) {
         LLVMTypeRef types[2] = {type, LLVMTypeOf(a)};
-        return ptx_intrinsic(p, dtype_is_signed(t) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", 2,
-                             types, 1, &a);
+        return ptx_intrinsic(p, dtype_is_signed(t) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", 2, types, 1, &a);
     }
-    if (tf)
-        return dtype_is_signed(f) ? LLVMBuildSIToFP(p->b, a, type, "")
-                                  : LLVMBuildUIToFP(p->b, a, type, "");
+    if (tf) return dtype_is_signed(f) ? LLVMBuildSIToFP(p->b, a, type, "") : LLVMBuildUIToFP(p->b, a, type, "");
     return LLVMBuildIntCast2(p->b, a, type, dtype_is_signed(f), "");
 }
 
@@ -389,8 +370,7 @@ static void set_range(Ptx *p, const IrOp *op) {
     if (!t->is_index || t->width > 1) return;
     if (op->opcode == IR_CAST) {
         Dtype from = op->operands[0]->type->dtype;
-        if (dtype_is_int(from) && !dtype_is_signed(from))
-            ptx_value(p, &op->results[0])->range = (Range){0, INT64_MAX};
+        if (dtype_is_int(from) && !dtype_is_signed(from)) ptx_value(p, &op->results[0])->range = (Range){0, INT64_MAX};
         return;
     }
     Range x[3] = {RANGE_ALL, RANGE_ALL, RANGE_ALL};
@@ -401,8 +381,7 @@ static void set_range(Ptx *p, const IrOp *op) {
 static LLVMValueRef pack(Ptx *p, const IrOp *op) {
     LLVMValueRef v = LLVMGetPoison(ptx_scalar_type(p, op->results[0].type));
     for (unsigned i = 0; i < op->operand_count; i++)
-        v = LLVMBuildInsertElement(p->b, v, ptx_use(p, op->operands[i]), ptx_int(p, DTYPE_I32, i),
-                                   "");
+        v = LLVMBuildInsertElement(p->b, v, ptx_use(p, op->operands[i]), ptx_int(p, DTYPE_I32, i), "");
     return v;
 }
 
@@ -431,8 +410,7 @@ static LLVMValueRef elementwise(Ptx *p, const IrOp *op) {
         break;
     }
     if (dtype_is_float(t->dtype)) return floating(p, op, x, t->dtype);
-    return op->operand_count == 1 ? integer_unary(p, op, x[0], t->dtype)
-                                  : integer_binary(p, op, x[0], x[1], t->dtype, width);
+    return op->operand_count == 1 ? integer_unary(p, op, x[0], t->dtype) : integer_binary(p, op, x[0], x[1], t->dtype, width);
 }
 
 void ptx_pure(Ptx *p, const IrOp *op) {

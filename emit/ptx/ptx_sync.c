@@ -11,8 +11,7 @@ void ptx_shared_pointer(Ptx *p, const IrOp *op) {
     int64_t align = ir_attr_int(op, "align", 0);
     if (align > LLVMGetAlignment(p->smem)) LLVMSetAlignment(p->smem, (unsigned)align);
     LLVMValueRef at = ptx_index(p, ir_attr_int(op, "offset", 0));
-    ptx_bind(p, &op->results[0],
-             LLVMBuildGEP2(p->b, LLVMInt8TypeInContext(p->context), p->smem, &at, 1, ""));
+    ptx_bind(p, &op->results[0], LLVMBuildGEP2(p->b, LLVMInt8TypeInContext(p->context), p->smem, &at, 1, ""));
 }
 
 /* A generic address: loads and stores behind it find the other block by themselves. */
@@ -56,8 +55,7 @@ void ptx_cluster_barrier(Ptx *p) {
 }
 
 static LLVMValueRef shared_address(Ptx *p, const IrValue *ptr, const IrValue *offset) {
-    return LLVMBuildPtrToInt(p->b, ptx_address(p, ptr, offset), LLVMInt32TypeInContext(p->context),
-                             "");
+    return LLVMBuildPtrToInt(p->b, ptx_address(p, ptr, offset), LLVMInt32TypeInContext(p->context), "");
 }
 
 static LLVMValueRef shared_base(Ptx *p, const IrValue *ptr) {
@@ -66,8 +64,9 @@ static LLVMValueRef shared_base(Ptx *p, const IrValue *ptr) {
 
 /* One thread makes the barriers. */
 void ptx_cluster_begin(Ptx *p, const IrOp *op) {
-    static const char text[] = "{ .reg .pred p; .reg .u32 %t; mov.u32 %t, %tid.x; setp.eq.u32 p, %t, 0; @p mbarrier.init.shared::cta.b64 [$0], 1; "
-                               "@p fence.mbarrier_init.release.cluster; }";
+    static const char text[] =
+        "{ .reg .pred p; .reg .u32 %t; mov.u32 %t, %tid.x; setp.eq.u32 p, %t, 0; @p mbarrier.init.shared::cta.b64 [$0], 1; "
+        "@p fence.mbarrier_init.release.cluster; }";
     LLVMTypeRef none = LLVMVoidTypeInContext(p->context);
     for (unsigned i = 0; i < op->operand_count; i++) {
         LLVMValueRef at = shared_base(p, op->operands[i]);
@@ -77,7 +76,8 @@ void ptx_cluster_begin(Ptx *p, const IrOp *op) {
 }
 
 void ptx_cluster_begun(Ptx *p) {
-    ptx_call_attribute(p, ptx_asm(p, LLVMVoidTypeInContext(p->context), 0, NULL, "barrier.cluster.wait.aligned;", "~{memory}", true), "convergent");
+    ptx_call_attribute(p, ptx_asm(p, LLVMVoidTypeInContext(p->context), 0, NULL, "barrier.cluster.wait.aligned;", "~{memory}", true),
+                       "convergent");
 }
 
 /* No fence: each block's barrier counts what comes, and a thread's stores to global memory may be on their way still. */
@@ -117,8 +117,10 @@ static LLVMValueRef phases(Ptx *p) {
     LLVMBasicBlockRef here = LLVMGetInsertBlock(p->b);
     LLVMMetadataRef line = LLVMGetCurrentDebugLocation2(p->b);
     LLVMValueRef first = LLVMGetFirstInstruction(p->entry);
-    if (first) LLVMPositionBuilderBefore(p->b, first);
-    else LLVMPositionBuilderAtEnd(p->b, p->entry);
+    if (first)
+        LLVMPositionBuilderBefore(p->b, first);
+    else
+        LLVMPositionBuilderAtEnd(p->b, p->entry);
     p->met = LLVMBuildAlloca(p->b, word, "");
     LLVMBuildStore(p->b, LLVMConstInt(word, 0, false), p->met);
     LLVMPositionBuilderAtEnd(p->b, here);
@@ -161,25 +163,20 @@ void ptx_async(Ptx *p, const IrOp *op) {
     }
     if (op->opcode == IR_ASYNC_WAIT) {
         long long pending = ir_attr_int(op, "pending", 0);
-        ptx_asm(p, none, 0, NULL, arena_printf(p->arena, "cp.async.wait_group %lld;", pending),
-                "~{memory}", true);
+        ptx_asm(p, none, 0, NULL, arena_printf(p->arena, "cp.async.wait_group %lld;", pending), "~{memory}", true);
         return;
     }
     long long bytes = ir_attr_int(op, "bytes", 16), fixed = 0;
     const IrValue *to = op->operands[3], *rest = constant_part(p, to, &fixed);
-    LLVMValueRef valid =
-        LLVMBuildTrunc(p->b, ptx_use(p, op->operands[4]), LLVMInt32TypeInContext(p->context), "");
-    LLVMValueRef args[3] = {shared_address(p, op->operands[2], rest ? rest : to),
-                            ptx_address(p, op->operands[0], op->operands[1]), valid};
+    LLVMValueRef valid = LLVMBuildTrunc(p->b, ptx_use(p, op->operands[4]), LLVMInt32TypeInContext(p->context), "");
+    LLVMValueRef args[3] = {shared_address(p, op->operands[2], rest ? rest : to), ptx_address(p, op->operands[0], op->operands[1]), valid};
     const char *place = fixed ? arena_printf(p->arena, "$0 + %lld", fixed * (long long)dtype_size(op->operands[2]->type->dtype)) : "$0";
-    const char *text = arena_printf(p->arena, "cp.async.%s.shared.global [%s], [$1], %lld, $2;",
-                                    bytes == 16 ? "cg" : "ca", place, bytes);
+    const char *text = arena_printf(p->arena, "cp.async.%s.shared.global [%s], [$1], %lld, $2;", bytes == 16 ? "cg" : "ca", place, bytes);
     ptx_asm(p, none, 3, args, text, "r,l,r,~{memory}", true);
 }
 
 static LLVMValueRef shuffle_word(Ptx *p, LLVMValueRef x, long long mask) {
-    LLVMValueRef args[4] = {ptx_int(p, DTYPE_I32, -1), x, ptx_int(p, DTYPE_I32, mask),
-                            ptx_int(p, DTYPE_I32, 31)};
+    LLVMValueRef args[4] = {ptx_int(p, DTYPE_I32, -1), x, ptx_int(p, DTYPE_I32, mask), ptx_int(p, DTYPE_I32, 31)};
     return ptx_intrinsic(p, "llvm.nvvm.shfl.sync.bfly.i32", 0, NULL, 4, args);
 }
 
@@ -192,23 +189,18 @@ void ptx_shuffle(Ptx *p, const IrOp *op) {
         return;
     }
     unsigned n = t->width * bits / 32;
-    LLVMTypeRef i32 = LLVMInt32TypeInContext(p->context),
-                words = n > 1 ? LLVMVectorType(i32, n) : i32;
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(p->context), words = n > 1 ? LLVMVectorType(i32, n) : i32;
     LLVMValueRef x = LLVMBuildBitCast(p->b, ptx_use(p, op->operands[0]), words, "");
     if (mask && n == 1) x = shuffle_word(p, x, mask);
     for (unsigned i = 0; mask && n > 1 && i < n; i++) {
         LLVMValueRef at = ptx_int(p, DTYPE_I32, i);
-        x = LLVMBuildInsertElement(
-            p->b, x, shuffle_word(p, LLVMBuildExtractElement(p->b, x, at, ""), mask), at, "");
+        x = LLVMBuildInsertElement(p->b, x, shuffle_word(p, LLVMBuildExtractElement(p->b, x, at, ""), mask), at, "");
     }
     ptx_bind(p, &op->results[0], LLVMBuildBitCast(p->b, x, ptx_scalar_type(p, t), ""));
 }
 
 static char class_letter(const AtomClass *c) {
-    return c->dtype == DTYPE_F32                      ? 'f'
-           : c->dtype == DTYPE_F64                    ? 'd'
-           : !c->shared && dtype_bits(c->dtype) == 64 ? 'l'
-                                                      : 'r';
+    return c->dtype == DTYPE_F32 ? 'f' : c->dtype == DTYPE_F64 ? 'd' : !c->shared && dtype_bits(c->dtype) == 64 ? 'l' : 'r';
 }
 
 typedef struct {
@@ -227,8 +219,7 @@ static void atom_operands(Ptx *p, const IrOp *op, const AtomInfo *atom, AtomCall
             return;
         }
         for (unsigned l = 0; l < cls.count; l++) {
-            LLVMValueRef x = cls.shared ? shared_address(p, op->operands[i], op->operands[i + 1])
-                                        : ptx_use(p, op->operands[i]);
+            LLVMValueRef x = cls.shared ? shared_address(p, op->operands[i], op->operands[i + 1]) : ptx_use(p, op->operands[i]);
             if (cls.vector) x = LLVMBuildExtractElement(p->b, x, ptx_int(p, DTYPE_I32, l), "");
             c->args[c->count++] = x;
             c->constraints = arena_printf(p->arena, "%s,%c", c->constraints, class_letter(&cls));
@@ -247,15 +238,14 @@ void ptx_atom(Ptx *p, const IrOp *op) {
     AtomClass cls;
     while (atom_next_class(&text, &cls) && c.results + cls.count <= 64)
         for (unsigned l = 0; l < cls.count; l++) {
-            c.constraints = arena_printf(p->arena, "%s%s=%c", c.constraints, c.results ? "," : "",
-                                         class_letter(&cls));
+            c.constraints = arena_printf(p->arena, "%s%s=%c", c.constraints, c.results ? "," : "", class_letter(&cls));
             c.types[c.results++] = ptx_type(p, cls.dtype);
         }
     atom_operands(p, op, atom, &c);
     if (p->failed) return;
     LLVMTypeRef type = c.results == 1 ? c.types[0]
-                       : c.results ? LLVMStructTypeInContext(p->context, c.types, c.results, false)
-                                   : LLVMVoidTypeInContext(p->context);
+                       : c.results    ? LLVMStructTypeInContext(p->context, c.types, c.results, false)
+                                      : LLVMVoidTypeInContext(p->context);
     const char *constraints = c.constraints[0] == ',' ? c.constraints + 1 : c.constraints;
     if (atom->is_volatile) constraints = arena_printf(p->arena, "%s,~{memory}", constraints);
     LLVMValueRef r = ptx_asm(p, type, c.count, c.args, atom->ptx, constraints, atom->is_volatile);
@@ -330,8 +320,8 @@ void ptx_instruction(Ptx *p, const IrOp *op) {
     ptx_call_attribute(p, call, "convergent");
 }
 
-/* Two words: a shared address has 18 bits, so that what is added to its unit of 16 bytes stays in the lower one; in a cluster the block's rank stands
- * above them, which would be added to the distance of blocks. */
+/* Two words: a shared address has 18 bits, so that what is added to its unit of 16 bytes stays in the lower one; in a cluster the block's
+ * rank stands above them, which would be added to the distance of blocks. */
 static LLVMValueRef factor_descriptor(Ptx *p, const IrOp *op, unsigned which) {
     uint64_t form = wgmma_descriptor(op, which);
     const IrValue *offset = wgmma_offset(op, which, &form);
@@ -347,7 +337,8 @@ void ptx_wgmma(Ptx *p, const IrOp *op) {
     WgmmaForm form = wgmma_form(op);
     const IrType *t = op->results[0].type;
     unsigned n = form.registers, count = form.fresh ? 0 : n;
-    LLVMValueRef *args = ARENA_ARRAY(p->arena, LLVMValueRef, n + form.words + 2), from = form.fresh ? NULL : ptx_use(p, op->operands[op->operand_count - 1]);
+    LLVMValueRef *args = ARENA_ARRAY(p->arena, LLVMValueRef, n + form.words + 2),
+                 from = form.fresh ? NULL : ptx_use(p, op->operands[op->operand_count - 1]);
     LLVMTypeRef element = ptx_type(p, t->dtype);
     Str constraints;
     str_init(&constraints);

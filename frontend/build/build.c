@@ -28,8 +28,7 @@ void build_set(Build *c, const Decl *d, IrValue *v) {
 const char *build_name(Build *c, const char *name) {
     char *copy = arena_strndup(c->unit, name, strnlen(name, 40));
     for (char *p = copy; *p; p++)
-        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9')))
-            *p = '_';
+        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9'))) *p = '_';
     return *copy ? copy : "sketch";
 }
 
@@ -65,9 +64,7 @@ static const Aff *leaf_aff(Build *c, const Aff *e, Span span) {
         build_set(c, d, v);
     }
     if (!v) {
-        build_unsupported(
-            c, span,
-            arena_printf(c->unit, "a size that depends on %s", e->name ? e->name : "a value"));
+        build_unsupported(c, span, arena_printf(c->unit, "a size that depends on %s", e->name ? e->name : "a value"));
         return aff_const(c->m->affs, 0);
     }
     if (!v->type->is_index) { /* a parameter: where all that follows may use it */
@@ -99,8 +96,7 @@ const Aff *build_aff(Build *c, const Aff *e, Span span) {
         }
         return sum;
     case AFF_PRODUCT:
-        for (size_t i = 1; i < e->count; i++)
-            x = aff_mul(a, x, i == 1 ? y : build_aff(c, e->args[i], span));
+        for (size_t i = 1; i < e->count; i++) x = aff_mul(a, x, i == 1 ? y : build_aff(c, e->args[i], span));
         return x;
     case AFF_FLOORDIV:
         return aff_floordiv(a, x, y);
@@ -126,8 +122,7 @@ static const Aff *canonical_extent(Build *c, const Aff *e) {
     const AffFacts *facts = c->block == c->file->sketch ? c->file->facts : NULL;
     int64_t lo, hi;
     if (!facts || e->kind == AFF_CONST) return e;
-    if (aff_lower_bound(facts, e, &lo) && aff_upper_bound(facts, e, &hi) && lo == hi)
-        return aff_const(c->file->aff, lo);
+    if (aff_lower_bound(facts, e, &lo) && aff_upper_bound(facts, e, &hi) && lo == hi) return aff_const(c->file->aff, lo);
     for (size_t i = 0; i < c->extents.len; i++)
         if (aff_prove_eq(facts, c->extents.data[i], e)) return c->extents.data[i];
     VEC_PUSH(c->unit, &c->extents, e);
@@ -154,9 +149,7 @@ const char *build_text(Build *c, Span span) {
 }
 
 static double number_of(const ConstValue *v) {
-    return v->kind == CONST_FLOAT                          ? v->f
-           : v->kind == CONST_INT || v->kind == CONST_BOOL ? (double)v->i
-                                                           : NAN;
+    return v->kind == CONST_FLOAT ? v->f : v->kind == CONST_INT || v->kind == CONST_BOOL ? (double)v->i : NAN;
 }
 
 static void build_symbol(Build *c, const Decl *d) {
@@ -166,8 +159,7 @@ static void build_symbol(Build *c, const Decl *d) {
 }
 
 static void build_scalar_param(Build *c, const Decl *d) {
-    IrValue *v = ir_func_add_param(c->f, IR_PARAM_SCALAR, d->name,
-                                   ir_type_scalar(c->m, d->type.dtype), IR_DIR_IN);
+    IrValue *v = ir_func_add_param(c->f, IR_PARAM_SCALAR, d->name, ir_type_scalar(c->m, d->type.dtype), IR_DIR_IN);
     build_set(c, d, v);
     param_of(c, d->name)->fallback = number_of(&d->constant);
 }
@@ -242,14 +234,12 @@ static bool size_in_case(void *ctx, const Aff *leaf, int64_t *value) {
 static void build_sizes(CaseNames *n, IrCase *to) {
     for (size_t i = 0; i < n->from->setting_count; i++) {
         const Setting *s = &n->from->settings[i];
-        if (s->kind == SETTING_VALUE && s->decl->kind == DECL_SYMBOL)
-            ir_case_set_symbol(n->c->m, to, s->name, s->constant.i);
+        if (s->kind == SETTING_VALUE && s->decl->kind == DECL_SYMBOL) ir_case_set_symbol(n->c->m, to, s->name, s->constant.i);
     }
     for (size_t i = 0; i < n->block->binding_count; i++) {
         const Binding *x = &n->block->bindings[i];
         int64_t value;
-        if (x->op_decl->kind == DECL_SYMBOL && !x->op_decl->value && x->value &&
-            aff_eval(x->value, size_in_case, n, &value))
+        if (x->op_decl->kind == DECL_SYMBOL && !x->op_decl->value && x->value && aff_eval(x->value, size_in_case, n, &value))
             ir_case_set_symbol(n->c->m, to, x->op_decl->name, value);
     }
 }
@@ -281,8 +271,7 @@ static Build start(const Build *from, const Block *block, bool graph, const char
 
 static bool build_block(const Build *from, const Block *block, bool graph) {
     const char *name = build_name((Build *)from, block->name);
-    if (!graph && from->m->first && strcmp(from->m->first->name, name) == 0)
-        name = arena_printf(from->unit, "%.33s_sketch", name);
+    if (!graph && from->m->first && strcmp(from->m->first->name, name) == 0) name = arena_printf(from->unit, "%.33s_sketch", name);
     Build c = start(from, block, graph, name);
     if (graph)
         build_operator(&c);
@@ -296,9 +285,7 @@ IrModule *frontend_build(Arena *unit, SourceMap *sources, const File *file, Diag
     c.m = ir_module_create(unit, sources);
     bool ok = !file->op || build_block(&c, file->op, true);
     ok &= !file->sketch || build_block(&c, file->sketch, false);
-    for (size_t i = 0; file->op && i < file->op->case_count; i++)
-        build_case(&c, c.m->first, file->op, &file->op->cases[i]);
-    for (size_t i = 0; file->sketch && i < file->sketch->case_count; i++)
-        build_case(&c, c.m->first, file->sketch, &file->sketch->cases[i]);
+    for (size_t i = 0; file->op && i < file->op->case_count; i++) build_case(&c, c.m->first, file->op, &file->op->cases[i]);
+    for (size_t i = 0; file->sketch && i < file->sketch->case_count; i++) build_case(&c, c.m->first, file->sketch, &file->sketch->cases[i]);
     return ok && c.ok ? c.m : NULL;
 }

@@ -8,8 +8,7 @@ static IrOpcode dialect(const Build *c, IrOpcode graph, IrOpcode tile) {
 }
 
 static const IrType *shaped(Build *c, Dtype dtype, unsigned rank, const Aff *const *extents) {
-    return c->graph ? ir_type_tensor(c->m, dtype, rank, extents)
-                    : ir_type_tile(c->m, dtype, rank, extents, NULL);
+    return c->graph ? ir_type_tensor(c->m, dtype, rank, extents) : ir_type_tile(c->m, dtype, rank, extents, NULL);
 }
 
 static IrOp *unary_op(Build *c, const Expr *e, IrOpcode opcode, IrValue *x, const IrType *type) {
@@ -24,8 +23,7 @@ static void set_flag(Build *c, const Expr *e, IrOp *op, const char *name) {
 /* ---- Folds ---- */
 
 /* Another shape, of the same number of elements. */
-static IrValue *reshaped(Build *c, const Expr *e, IrValue *x, unsigned rank,
-                         const Aff *const *extents) {
+static IrValue *reshaped(Build *c, const Expr *e, IrValue *x, unsigned rank, const Aff *const *extents) {
     const IrType *t = shaped(c, x->type->dtype, rank, extents);
     if (t == x->type) return x;
     return ir_result(unary_op(c, e, dialect(c, IR_GRAPH_RESHAPE, IR_TILE_RESHAPE), x, t), 0);
@@ -44,8 +42,7 @@ IrValue *build_arg(Build *c, const Expr *e, IrValue *x) {
     bool keep = e->keepdim && !all;
     for (unsigned i = 0; i < x->type->rank; i++)
         if (i != axis || keep) extents[rank++] = i == axis ? one : x->type->extents[i];
-    IrOp *op = unary_op(c, e, dialect(c, IR_GRAPH_ARG, IR_TILE_ARG), x,
-                        shaped(c, DTYPE_I64, rank, extents));
+    IrOp *op = unary_op(c, e, dialect(c, IR_GRAPH_ARG, IR_TILE_ARG), x, shaped(c, DTYPE_I64, rank, extents));
     ir_attr_set_str(op, "kind", e->builtin == BUILTIN_ARGMAX ? "max" : "min");
     ir_attr_set_int(op, "axis", axis);
     if (keep) ir_attr_set_bool(op, "keepdim", true);
@@ -140,8 +137,7 @@ static IrValue *first_of_tensor(Build *c, const Expr *e, IrValue *v, const IrTyp
     c->b.span = e->span;
     IrOp *op = ir_op_create(&c->b, IR_GRAPH_GENERIC, t->rank, extents, 1, &t);
     ir_attr_set_int(op, "outer", t->rank);
-    for (unsigned i = 0; i < t->rank; i++)
-        at[i + 1] = ir_region_add_arg(op->regions[0], ir_type_index(c->m), NULL);
+    for (unsigned i = 0; i < t->rank; i++) at[i + 1] = ir_region_add_arg(op->regions[0], ir_type_index(c->m), NULL);
     IrBuilder inner = ir_builder_at_end(op->regions[0]);
     inner.span = e->span;
     IrValue *element = ir_result(ir_op_create(&inner, IR_GRAPH_ELEMENT, t->rank + 1, at, 1, NULL), 0);
@@ -156,9 +152,7 @@ bool build_topk(Build *c, const Expr *e, IrValue *results[2]) {
     for (unsigned i = 0; i < 2; i++) {
         IrValue *v = ir_result(op, i);
         const IrType *part = ir_type_with_dtype(c->m, t, v->type->dtype);
-        results[i] = v->type == part ? v
-                     : c->graph      ? first_of_tensor(c, e, v, part)
-                                     : first_of_tile(c, e, v, part);
+        results[i] = v->type == part ? v : c->graph ? first_of_tensor(c, e, v, part) : first_of_tile(c, e, v, part);
     }
     return c->ok;
 }
@@ -170,8 +164,7 @@ static IrValue *transpose(Build *c, const Expr *e) {
     const Aff *extents[AST_MAX_RANK];
     if (!x) return NULL;
     for (unsigned i = 0; i < x->type->rank; i++) extents[i] = x->type->extents[e->order[i]];
-    IrOp *op = unary_op(c, e, dialect(c, IR_GRAPH_TRANSPOSE, IR_TILE_TRANSPOSE), x,
-                        shaped(c, x->type->dtype, x->type->rank, extents));
+    IrOp *op = unary_op(c, e, dialect(c, IR_GRAPH_TRANSPOSE, IR_TILE_TRANSPOSE), x, shaped(c, x->type->dtype, x->type->rank, extents));
     ir_attr_set_ints(op, "perm", x->type->rank, e->order);
     return ir_result(op, 0);
 }
@@ -195,8 +188,7 @@ static IrValue *concat(Build *c, const Expr *e) {
         if (!(x[i] = build_operand(c, e->many[i], e->compute))) return NULL;
     if (e->many_count == 1) return x[0];
     c->b.span = e->span;
-    IrOp *op = ir_op_create(&c->b, dialect(c, IR_GRAPH_CONCAT, IR_TILE_CONCAT),
-                            (unsigned)e->many_count, x, 1, &t);
+    IrOp *op = ir_op_create(&c->b, dialect(c, IR_GRAPH_CONCAT, IR_TILE_CONCAT), (unsigned)e->many_count, x, 1, &t);
     ir_attr_set_int(op, "axis", e->reduce_axis);
     return ir_result(op, 0);
 }

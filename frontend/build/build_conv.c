@@ -17,8 +17,7 @@ static IrValue *element(Build *c, IrValue *const *operands, Dtype dtype, bool pa
 
 /* y*stride + r*dilation - padding */
 static IrValue *position(Build *c, const Window *w, unsigned i, IrValue *y, IrValue *r) {
-    IrValue *at =
-        ir_binary(&c->b, IR_ADD, scaled(c, y, w->stride[i]), scaled(c, r, w->dilation[i]));
+    IrValue *at = ir_binary(&c->b, IR_ADD, scaled(c, y, w->stride[i]), scaled(c, r, w->dilation[i]));
     return ir_binary(&c->b, IR_SUB, at, ir_const_index(&c->b, w->padding[i]));
 }
 
@@ -31,11 +30,10 @@ static IrValue *channel(Build *c, const Expr *e, const IrType *weight, IrValue *
     return ir_binary(&c->b, IR_ADD, first, index[C]);
 }
 
-static void build_term(Build *c, const Expr *e, IrValue *x, IrValue *weight,
-                       IrValue *const *index) {
+static void build_term(Build *c, const Expr *e, IrValue *x, IrValue *weight, IrValue *const *index) {
     const Window *w = e->window;
-    IrValue *at[] = {x, index[N], channel(c, e, weight->type, index),
-                     position(c, w, 0, index[Y], index[R]), position(c, w, 1, index[X], index[S])};
+    IrValue *at[] = {x, index[N], channel(c, e, weight->type, index), position(c, w, 0, index[Y], index[R]),
+                     position(c, w, 1, index[X], index[S])};
     IrValue *to[] = {weight, index[O], index[C], index[R], index[S]};
     IrValue *a = element(c, at, e->compute, true), *b = element(c, to, e->compute, false);
     IrValue *term = ir_binary(&c->b, IR_MUL, a, b);
@@ -46,16 +44,14 @@ static IrValue *build_sum(Build *c, const Expr *e, IrValue *x, IrValue *weight) 
     static const char *const names[INDICES] = {"n", "o", "y", "x", "c", "r", "s"};
     const IrType *t = build_type(c, &e->type, e->compute, e->span);
     IrValue *extents[INDICES], *index[INDICES];
-    for (unsigned i = 0; i < INDICES; i++)
-        extents[i] = ir_aff_emit(&c->b, i < C ? t->extents[i] : weight->type->extents[i - C + 1]);
+    for (unsigned i = 0; i < INDICES; i++) extents[i] = ir_aff_emit(&c->b, i < C ? t->extents[i] : weight->type->extents[i - C + 1]);
     c->b.span = e->span;
     IrOp *op = ir_op_create(&c->b, IR_GRAPH_GENERIC, INDICES, extents, 1, &t);
     ir_attr_set_int(op, "outer", C);
     ir_attr_set_str(op, "kind", "add");
     IrBuilder outside = c->b;
     c->b = ir_builder_at_end(op->regions[0]);
-    for (unsigned i = 0; i < INDICES; i++)
-        index[i] = ir_region_add_arg(op->regions[0], ir_type_index(c->m), names[i]);
+    for (unsigned i = 0; i < INDICES; i++) index[i] = ir_region_add_arg(op->regions[0], ir_type_index(c->m), names[i]);
     build_term(c, e, x, weight, index);
     c->b = outside;
     return ir_result(op, 0);

@@ -11,9 +11,7 @@ static bool is_shaped(const IrValue *v) {
 
 IrValue *build_cast(Build *c, IrValue *v, Dtype dtype) {
     if (!v || dtype == DTYPE_NONE || (v->type->dtype == dtype && !v->type->is_index)) return v;
-    return ir_cast(&c->b, v,
-                   is_shaped(v) ? ir_type_with_dtype(c->m, v->type, dtype)
-                                : ir_type_scalar(c->m, dtype));
+    return ir_cast(&c->b, v, is_shaped(v) ? ir_type_with_dtype(c->m, v->type, dtype) : ir_type_scalar(c->m, dtype));
 }
 
 IrValue *build_single(Build *c, IrValue *v, Span span) {
@@ -48,8 +46,7 @@ static IrValue *renamed_extents(Build *c, IrValue *v, const IrType *to, Span spa
         same &= extents[i] == from->extents[i];
     }
     if (same) return v;
-    const IrType *t = c->graph ? ir_type_tensor(c->m, from->dtype, rank, extents)
-                               : ir_type_tile(c->m, from->dtype, rank, extents, NULL);
+    const IrType *t = c->graph ? ir_type_tensor(c->m, from->dtype, rank, extents) : ir_type_tile(c->m, from->dtype, rank, extents, NULL);
     c->b.span = span;
     IrOpcode opcode = c->graph ? IR_GRAPH_RESHAPE : IR_TILE_RESHAPE;
     return ir_result(ir_op_create(&c->b, opcode, 1, &v, 1, &t), 0);
@@ -66,8 +63,7 @@ IrValue *build_broadcast(Build *c, IrValue *v, const IrType *shape, Span span) {
     if (v->type == to) return v;
     for (unsigned i = 0; i < rank; i++) axes[i] = (int64_t)(i + shift);
     c->b.span = span;
-    IrOp *op =
-        ir_op_create(&c->b, c->graph ? IR_GRAPH_BROADCAST : IR_TILE_BROADCAST, 1, &v, 1, &to);
+    IrOp *op = ir_op_create(&c->b, c->graph ? IR_GRAPH_BROADCAST : IR_TILE_BROADCAST, 1, &v, 1, &to);
     ir_attr_set_ints(op, "axes", rank, axes);
     return &op->results[0];
 }
@@ -77,18 +73,15 @@ IrValue *build_broadcast(Build *c, IrValue *v, const IrType *shape, Span span) {
 static IrValue *constant(Build *c, const ConstValue *v, Dtype dtype) {
     const IrType *t = ir_type_scalar(c->m, dtype);
     if (v->kind == CONST_FLOAT) return ir_const_float(&c->b, t, v->f);
-    return dtype_is_float(dtype) ? ir_const_float(&c->b, t, (double)v->i)
-                                 : ir_const_int(&c->b, t, v->i);
+    return dtype_is_float(dtype) ? ir_const_float(&c->b, t, (double)v->i) : ir_const_int(&c->b, t, v->i);
 }
 
 static IrValue *named(Build *c, const Expr *e) {
     IrValue *v = e->decl ? build_get(c, e->decl) : NULL;
     if (v) return v;
-    if (e->decl && e->decl->kind == DECL_PARAM)
-        return build_operand(c, e->decl->value, e->decl->type.dtype);
+    if (e->decl && e->decl->kind == DECL_PARAM) return build_operand(c, e->decl->value, e->decl->type.dtype);
     if (!c->graph && e->decl && e->decl->kind == DECL_VIEW) return build_unsupported(c, e->span, "views");
-    return build_unsupported(c, e->span,
-                             arena_printf(c->unit, "the use of %s here", e->u.name.name));
+    return build_unsupported(c, e->span, arena_printf(c->unit, "the use of %s here", e->u.name.name));
 }
 
 IrValue *build_operand(Build *c, const Expr *e, Dtype dtype) {
@@ -96,9 +89,7 @@ IrValue *build_operand(Build *c, const Expr *e, Dtype dtype) {
     if (e->type.kind == TYPE_SCALAR) {
         if (e->value.kind != CONST_NONE && e->value.kind != CONST_STRING)
             return constant(c, &e->value, dtype != DTYPE_NONE ? dtype : e->type.dtype);
-        if (e->affine)
-            return build_cast(c, build_index(c, e->affine, e->span),
-                              dtype != DTYPE_NONE ? dtype : e->type.dtype);
+        if (e->affine) return build_cast(c, build_index(c, e->affine, e->span), dtype != DTYPE_NONE ? dtype : e->type.dtype);
     }
     return build_cast(c, build_expr(c, e), dtype);
 }
@@ -121,9 +112,7 @@ bool build_flag(Build *c, const Expr *e, const char *name) {
 /* A whole number is its own floor, and integers round nothing; null: the op takes integers itself. */
 static IrValue *of_integers(Build *c, IrOpcode opcode, IrValue *const *v) {
     if (dtype_is_float(v[0]->type->dtype)) return NULL;
-    if (opcode == IR_FLOOR || opcode == IR_RINT || opcode == IR_TRUNC ||
-        opcode == IR_CEIL)
-        return v[0];
+    if (opcode == IR_FLOOR || opcode == IR_RINT || opcode == IR_TRUNC || opcode == IR_CEIL) return v[0];
     if (opcode != IR_FMA) return NULL;
     IrValue *product = ir_result(ir_op_create(&c->b, IR_MUL, 2, v, 1, NULL), 0);
     return ir_result(ir_op_create(&c->b, IR_ADD, 2, (IrValue *[]){product, v[2]}, 1, NULL), 0);
@@ -132,8 +121,7 @@ static IrValue *of_integers(Build *c, IrOpcode opcode, IrValue *const *v) {
 static IrValue *limit(Build *c, IrOpcode opcode, IrValue *v, Dtype to, bool largest) {
     const IrType *t = v->type;
     double top = dtype_max(to);
-    if (dtype_is_float(t->dtype))
-        return ir_binary(&c->b, opcode, v, ir_const_float(&c->b, t, largest ? top : -top));
+    if (dtype_is_float(t->dtype)) return ir_binary(&c->b, opcode, v, ir_const_float(&c->b, t, largest ? top : -top));
     int64_t bound = top >= 0x1p63 ? INT64_MAX : (int64_t)top;
     if (!largest) bound = dtype_is_float(to) ? -bound : dtype_is_signed(to) ? -bound - 1 : 0;
     return ir_binary(&c->b, opcode, v, ir_const_int(&c->b, t, bound));
@@ -168,11 +156,8 @@ static IrValue *emit_elementwise(Build *c, const Expr *e, const IrType *shape) {
         size_t at = swap ? 1 - i : i;
         if (at >= e->bound_count || !e->bound[at]) return build_unsupported(c, e->span, info->name);
         Dtype dtype = e->compute;
-        if (info->rule == RULE_LOGIC || (e->builtin == BUILTIN_WHERE && at == 0))
-            dtype = DTYPE_BOOL;
-        if (e->builtin == BUILTIN_CAST)
-            dtype = e->bound[at]->type.weak && !saturates ? e->type.dtype
-                                                          : e->bound[at]->type.dtype;
+        if (info->rule == RULE_LOGIC || (e->builtin == BUILTIN_WHERE && at == 0)) dtype = DTYPE_BOOL;
+        if (e->builtin == BUILTIN_CAST) dtype = e->bound[at]->type.weak && !saturates ? e->type.dtype : e->bound[at]->type.dtype;
         v[i] = build_operand(c, e->bound[at], dtype);
         if (v[i] && shape) v[i] = build_broadcast(c, v[i], shape, e->span);
         if (!v[i]) return NULL;
@@ -185,15 +170,13 @@ static IrValue *emit_elementwise(Build *c, const Expr *e, const IrType *shape) {
     if (opcode == IR_SELECT && shape && !is_shaped(v[0]) && !is_shaped(v[1]) && !is_shaped(v[2]))
         return build_unsupported(c, e->span, "where over scalars only");
     IrValue *result = ir_result(ir_op_create(&c->b, opcode, (unsigned)count, v, 1, NULL), 0);
-    if ((opcode == IR_FLOORDIV || opcode == IR_MOD) && !is_nonzero(e->bound[1]))
-        build_count_division(c, result, v[1], e->span);
+    if ((opcode == IR_FLOORDIV || opcode == IR_MOD) && !is_nonzero(e->bound[1])) build_count_division(c, result, v[1], e->span);
     return result;
 }
 
 /* `* weight` and `+ bias` of a definition whose weight or bias is absent. */
 static bool is_absent_factor(const Expr *e) {
-    if ((e->builtin != BUILTIN_MUL && e->builtin != BUILTIN_ADD) || e->bound[1]->kind != EXPR_NAME)
-        return false;
+    if ((e->builtin != BUILTIN_MUL && e->builtin != BUILTIN_ADD) || e->bound[1]->kind != EXPR_NAME) return false;
     const Decl *d = e->bound[1]->decl;
     return d && d->kind == DECL_PARAM && d->origin == ORIGIN_DEFAULT;
 }
@@ -201,15 +184,13 @@ static bool is_absent_factor(const Expr *e) {
 static IrValue *elementwise(Build *c, const Expr *e) {
     bool scalar = e->type.kind == TYPE_SCALAR;
     const IrType *shape = scalar ? NULL : build_type(c, &e->type, e->type.dtype, e->span);
-    if (is_absent_factor(e))
-        return build_cast(c, build_operand(c, e->bound[0], e->compute), e->type.dtype);
+    if (is_absent_factor(e)) return build_cast(c, build_operand(c, e->bound[0], e->compute), e->type.dtype);
     return build_cast(c, emit_elementwise(c, e, shape), e->type.dtype);
 }
 
 /* ---- Reductions ---- */
 
-IrValue *build_reduce(Build *c, IrValue *x, const char *kind, uint32_t folded_axes,
-                      bool keepdim, Span span) {
+IrValue *build_reduce(Build *c, IrValue *x, const char *kind, uint32_t folded_axes, bool keepdim, Span span) {
     int64_t axes[AST_MAX_RANK];
     const Aff *extents[AST_MAX_RANK];
     size_t count = 0;
@@ -217,11 +198,10 @@ IrValue *build_reduce(Build *c, IrValue *x, const char *kind, uint32_t folded_ax
     for (unsigned i = 0; i < x->type->rank; i++) {
         bool folded = folded_axes >> i & 1;
         if (folded) axes[count++] = (int64_t)i;
-        if (!folded || keepdim)
-            extents[rank++] = folded ? aff_const(c->m->affs, 1) : x->type->extents[i];
+        if (!folded || keepdim) extents[rank++] = folded ? aff_const(c->m->affs, 1) : x->type->extents[i];
     }
-    const IrType *t = c->graph ? ir_type_tensor(c->m, x->type->dtype, rank, extents)
-                               : ir_type_tile(c->m, x->type->dtype, rank, extents, NULL);
+    const IrType *t =
+        c->graph ? ir_type_tensor(c->m, x->type->dtype, rank, extents) : ir_type_tile(c->m, x->type->dtype, rank, extents, NULL);
     c->b.span = span;
     IrOp *op = ir_op_create(&c->b, c->graph ? IR_GRAPH_REDUCE : IR_TILE_REDUCE, 1, &x, 1, &t);
     ir_attr_set_str(op, "kind", kind);
@@ -253,13 +233,11 @@ static IrValue *reduction(Build *c, const Expr *e) {
     bool truth = e->builtin == BUILTIN_REDUCE_ANY || e->builtin == BUILTIN_REDUCE_ALL;
     IrValue *x = build_operand(c, e->bound[0], truth ? DTYPE_NONE : e->compute);
     if (!x) return NULL;
-    if (truth && x->type->dtype != DTYPE_BOOL)
-        x = ir_binary(&c->b, IR_NE, x, build_splat(c, x->type, 0));
+    if (truth && x->type->dtype != DTYPE_BOOL) x = ir_binary(&c->b, IR_NE, x, build_splat(c, x->type, 0));
     if (builtin_info(e->builtin)->rule == RULE_ARG_REDUCE) return build_arg(c, e, x);
     const char *kind = builtin_info(e->builtin)->ir + strlen("reduce_");
-    IrValue *v = strcmp(kind, "mean") == 0 && !c->graph
-                     ? tile_mean(c, x, e->reduce_axes, e->keepdim, e->span)
-                     : build_reduce(c, x, kind, e->reduce_axes, e->keepdim, e->span);
+    IrValue *v = strcmp(kind, "mean") == 0 && !c->graph ? tile_mean(c, x, e->reduce_axes, e->keepdim, e->span)
+                                                        : build_reduce(c, x, kind, e->reduce_axes, e->keepdim, e->span);
     return build_cast(c, v, e->type.dtype);
 }
 
@@ -273,8 +251,7 @@ static IrValue *graph_count(Build *c, const IrType *t, uint32_t folded_axes) {
 static IrValue *lane_count(Build *c, const Expr *e) {
     IrValue *x = build_operand(c, e->bound[0], DTYPE_NONE);
     if (!x) return NULL;
-    IrValue *count = c->graph ? graph_count(c, x->type, e->reduce_axes)
-                              : tile_count(c, x, e->reduce_axes, e->span);
+    IrValue *count = c->graph ? graph_count(c, x->type, e->reduce_axes) : tile_count(c, x, e->reduce_axes, e->span);
     return build_cast(c, count, e->type.dtype);
 }
 
@@ -321,8 +298,7 @@ static IrValue *operation(Build *c, const Expr *e) {
 
 IrValue *build_expr(Build *c, const Expr *e) {
     c->b.span = e->span;
-    if (e->type.kind == TYPE_SCALAR &&
-        (e->affine || (e->value.kind != CONST_NONE && e->value.kind != CONST_STRING)))
+    if (e->type.kind == TYPE_SCALAR && (e->affine || (e->value.kind != CONST_NONE && e->value.kind != CONST_STRING)))
         return build_operand(c, e, e->type.dtype);
     switch (e->kind) {
     case EXPR_NAME:

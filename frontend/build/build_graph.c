@@ -10,8 +10,7 @@ static void define_value(Build *c, const Stmt *s, const Decl *d, IrValue *v) {
     const IrType *t = build_type(c, &d->type, d->type.dtype, s->span);
     if (v->type->kind != IR_TYPE_TENSOR) {
         c->b.span = s->span;
-        IrOp *op = ir_op_create(&c->b, IR_GRAPH_BROADCAST, 1, &v, 1,
-                                (const IrType *[]){ir_type_with_dtype(c->m, t, v->type->dtype)});
+        IrOp *op = ir_op_create(&c->b, IR_GRAPH_BROADCAST, 1, &v, 1, (const IrType *[]){ir_type_with_dtype(c->m, t, v->type->dtype)});
         ir_attr_set_ints(op, "axes", 0, NULL);
         v = &op->results[0];
     }
@@ -37,9 +36,7 @@ static void build_inputs(Build *c) {
         const Decl *d = c->block->decls[i];
         if (d->kind != DECL_TENSOR || d->direction == DIR_OUT) continue;
         IrDirection direction = d->direction == DIR_INOUT ? IR_DIR_INOUT : IR_DIR_IN;
-        build_set(c, d,
-                  ir_func_add_param(c->f, IR_PARAM_TENSOR, d->name,
-                                    build_type(c, &d->type, d->type.dtype, d->span), direction));
+        build_set(c, d, ir_func_add_param(c->f, IR_PARAM_TENSOR, d->name, build_type(c, &d->type, d->type.dtype, d->span), direction));
     }
 }
 
@@ -58,14 +55,10 @@ static void build_graph_view(Build *c, const Decl *d) {
     IrBuilder outside = c->b;
     c->b = ir_builder_at_end(op->regions[0]);
     for (size_t i = 0; i < d->dim_count; i++)
-        build_set(c, d->view_indices[i],
-                  ir_region_add_arg(op->regions[0], ir_type_index(c->m),
-                                    build_name(c, d->dim_names[i])));
+        build_set(c, d->view_indices[i], ir_region_add_arg(op->regions[0], ir_type_index(c->m), build_name(c, d->dim_names[i])));
     const Expr *of = d->view_of;
-    for (size_t i = 0; i < of->axis_count; i++)
-        at[i + 1] = build_index(c, of->axes[i].start, of->axes[i].span);
-    IrOp *element =
-        ir_op_create(&c->b, IR_GRAPH_ELEMENT, (unsigned)of->axis_count + 1, at, 1, NULL);
+    for (size_t i = 0; i < of->axis_count; i++) at[i + 1] = build_index(c, of->axes[i].start, of->axes[i].span);
+    IrOp *element = ir_op_create(&c->b, IR_GRAPH_ELEMENT, (unsigned)of->axis_count + 1, at, 1, NULL);
     const ConstValue *pad = d->view_pad ? &d->view_pad->value : NULL;
     double value = !pad ? 0 : pad->kind == CONST_FLOAT ? pad->f : (double)pad->i;
     ir_attr_set_float(element, "pad", value);
@@ -84,8 +77,7 @@ static void build_return(Build *c) {
         if (d->kind != DECL_TENSOR || d->direction == DIR_IN || d->direction == DIR_NONE) continue;
         IrValue *v = build_get(c, d);
         if (!v || count == COUNT_OF(values)) {
-            build_unsupported(c, d->span,
-                              v ? "more than 64 results" : "a result without an equation");
+            build_unsupported(c, d->span, v ? "more than 64 results" : "a result without an equation");
             return;
         }
         values[count] = v;
@@ -97,12 +89,10 @@ static void build_return(Build *c) {
 }
 
 void build_operator(Build *c) {
-    if (c->block->precision_name)
-        ir_func_attr_set_str(c->f, "precision", c->block->precision_name);
+    if (c->block->precision_name) ir_func_attr_set_str(c->f, "precision", c->block->precision_name);
     build_symbols(c);
     build_inputs(c);
-    if (c->block->precision_name)
-        ir_func_attr_set_str(c->f, "precision", c->block->precision_name);
+    if (c->block->precision_name) ir_func_attr_set_str(c->f, "precision", c->block->precision_name);
     for (size_t i = 0; i < c->block->decl_count && c->ok; i++)
         if (c->block->decls[i]->kind == DECL_VIEW) build_graph_view(c, c->block->decls[i]);
     const Body *body = &c->block->body;
@@ -111,8 +101,7 @@ void build_operator(Build *c) {
         if (s->action == ACTION_EQUATION)
             build_equation(c, s);
         else if (s->action == ACTION_SCALAR)
-            for (size_t k = 0; k < s->target_count; k++)
-                build_set(c, s->targets[k], build_expr(c, s->u.assign.values[k]));
+            for (size_t k = 0; k < s->target_count; k++) build_set(c, s->targets[k], build_expr(c, s->u.assign.values[k]));
         else if (s->action != ACTION_NONE)
             build_unsupported(c, s->span, "this statement in an operator");
     }

@@ -60,19 +60,16 @@ static IrValue *build_part(Build *c, const Expr *e, IrValue *tensor) {
 
 IrValue *build_element(Build *c, const Expr *e) {
     IrValue *tensor = e->decl ? build_get(c, e->decl) : NULL;
-    if (!tensor || tensor->type->kind != IR_TYPE_TENSOR)
-        return build_unsupported(c, e->span, "an element of what is no tensor");
+    if (!tensor || tensor->type->kind != IR_TYPE_TENSOR) return build_unsupported(c, e->span, "an element of what is no tensor");
     if (!c->notation) return build_part(c, e, tensor);
     IrValue *operands[AST_MAX_RANK + 1] = {tensor};
     for (size_t i = 0; i < e->axis_count; i++) {
-        if (e->axes[i].kind != AXIS_POINT || !e->axes[i].start)
-            return build_unsupported(c, e->span, "slices of tensors in an operator");
+        if (e->axes[i].kind != AXIS_POINT || !e->axes[i].start) return build_unsupported(c, e->span, "slices of tensors in an operator");
         operands[i + 1] = build_index(c, e->axes[i].start, e->axes[i].span);
         if (!c->ok) return NULL;
     }
     c->b.span = e->span;
-    IrOp *op =
-        ir_op_create(&c->b, IR_GRAPH_ELEMENT, (unsigned)e->axis_count + 1, operands, 1, NULL);
+    IrOp *op = ir_op_create(&c->b, IR_GRAPH_ELEMENT, (unsigned)e->axis_count + 1, operands, 1, NULL);
     if (e->pad) set_pad(op, e->pad);
     return build_cast(c, &op->results[0], e->type.dtype);
 }
@@ -98,8 +95,7 @@ static bool parts_use(const Expr *e, const Decl *d) {
     for (size_t i = 0; i < e->axis_count; i++)
         if (size_uses(e->axes[i].start, d)) return true;
     for (size_t i = 0; i < e->index_count; i++)
-        if (size_uses(e->indices[i]->index_lo, d) || size_uses(e->indices[i]->index_hi, d))
-            return true;
+        if (size_uses(e->indices[i]->index_lo, d) || size_uses(e->indices[i]->index_hi, d)) return true;
     return false;
 }
 
@@ -118,8 +114,7 @@ static IrOp *open_generic(Build *c, Notation *n) {
     const Aff *shape[AST_MAX_RANK] = {0};
     for (unsigned i = 0; i < n->count; i++) {
         const Decl *d = n->decls[i];
-        const Aff *extent = aff_sub(c->m->affs, build_aff(c, d->index_hi, d->span),
-                                    build_aff(c, d->index_lo, d->span));
+        const Aff *extent = aff_sub(c->m->affs, build_aff(c, d->index_hi, d->span), build_aff(c, d->index_lo, d->span));
         extents[i] = ir_aff_emit(&c->b, extent);
         if (i < n->outer) shape[i] = extent;
     }
@@ -133,8 +128,7 @@ static IrOp *open_generic(Build *c, Notation *n) {
 
 /* The tensor that an equation defines, made at c->b. */
 static IrValue *build_generic(Build *c, Notation *n) {
-    if (n->outer > AST_MAX_RANK)
-        return build_unsupported(c, n->span, "a reduction that uses more than 8 outer indices");
+    if (n->outer > AST_MAX_RANK) return build_unsupported(c, n->span, "a reduction that uses more than 8 outer indices");
     n->op = open_generic(c, n);
     if (!c->ok) return NULL;
     IrBuilder outside = c->b;
@@ -144,8 +138,7 @@ static IrValue *build_generic(Build *c, Notation *n) {
     c->notation = n;
     for (unsigned i = 0; i < n->count; i++) {
         const Decl *d = n->decls[i];
-        IrValue *arg =
-            ir_region_add_arg(n->op->regions[0], ir_type_index(c->m), build_name(c, d->name));
+        IrValue *arg = ir_region_add_arg(n->op->regions[0], ir_type_index(c->m), build_name(c, d->name));
         hidden[i] = build_get(c, d);
         build_set(c, d, ir_binary(&c->b, IR_ADD, arg, build_index(c, d->index_lo, d->span)));
     }

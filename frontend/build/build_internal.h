@@ -18,10 +18,10 @@ typedef struct {
     IrModule *m;
     IrFunc *f;
     IrBuilder b;
-    bool graph;        /* whole tensors, not tiles */
+    bool graph;                      /* whole tensors, not tiles */
     const struct Notation *notation; /* graph: the index notation around, or null */
-    bool under_serial; /* tile: inside a loop that is not parallel, or an `if` */
-    unsigned depth;    /* tile: parallel loops around */
+    bool under_serial;               /* tile: inside a loop that is not parallel, or an `if` */
+    unsigned depth;                  /* tile: parallel loops around */
     bool ok;
     struct {
         NameValue *data;
@@ -41,13 +41,12 @@ void build_set(Build *c, const Decl *d, IrValue *v);
 
 /* ---- Sizes (build.c) ---- */
 
-const Aff *build_aff(Build *c, const Aff *e, Span span); /* into the module's context */
-IrValue *build_index(Build *c, const Aff *e, Span span); /* emitted as an index value */
-const IrType *build_type(Build *c, const Type *t, Dtype dtype,
-                         Span span);                /* tile, tensor or scalar */
-const char *build_name(Build *c, const char *name); /* [A-Za-z0-9_]{1,40} */
-const char *build_text(Build *c, Span span);        /* as it stands in the source */
-void build_symbols(Build *c); /* symbol and scalar parameters, constraints of the block */
+const Aff *build_aff(Build *c, const Aff *e, Span span);                   /* into the module's context */
+IrValue *build_index(Build *c, const Aff *e, Span span);                   /* emitted as an index value */
+const IrType *build_type(Build *c, const Type *t, Dtype dtype, Span span); /* tile, tensor or scalar */
+const char *build_name(Build *c, const char *name);                        /* [A-Za-z0-9_]{1,40} */
+const char *build_text(Build *c, Span span);                               /* as it stands in the source */
+void build_symbols(Build *c);                                              /* symbol and scalar parameters, constraints of the block */
 
 /* ---- Expressions (build_expr.c) ---- */
 
@@ -67,15 +66,14 @@ IrValue *build_single(Build *c, IrValue *v, Span span);
 IrValue *build_number(Build *c, const Expr *e);
 IrValue *build_cast(Build *c, IrValue *v, Dtype dtype);
 /* kind add, mul, max, min ... over the axes of a bit mask. */
-IrValue *build_reduce(Build *c, IrValue *x, const char *kind, uint32_t folded_axes, bool keepdim,
-                      Span span);
+IrValue *build_reduce(Build *c, IrValue *x, const char *kind, uint32_t folded_axes, bool keepdim, Span span);
 IrValue *build_splat(Build *c, const IrType *type, double value);
 
 /* ---- Along axes (build_axes.c) ---- */
 
-IrValue *build_axes(Build *c, const Expr *e);             /* classes SCAN, SORT, MOVE; iota */
-IrValue *build_arg(Build *c, const Expr *e, IrValue *x);  /* argmax, argmin */
-IrValue *build_random(Build *c, const Expr *e);           /* build_random.c */
+IrValue *build_axes(Build *c, const Expr *e);                  /* classes SCAN, SORT, MOVE; iota */
+IrValue *build_arg(Build *c, const Expr *e, IrValue *x);       /* argmax, argmin */
+IrValue *build_random(Build *c, const Expr *e);                /* build_random.c */
 bool build_topk(Build *c, const Expr *e, IrValue *results[2]); /* values, indices */
 
 /* Slices of tiles (build_part.c): whether `e` is one; what a load from it gives; the tile with the

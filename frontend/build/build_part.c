@@ -10,10 +10,10 @@ typedef struct {
     unsigned count, ranges;
     char axes[AST_MAX_RANK + 1];
     int64_t steps[AST_MAX_RANK];
-    IrValue *inside; /* every index of a dropped axis lies in the tile; null: proved */
-    IrValue *index;  /* the index tile, or null */
+    IrValue *inside;                         /* every index of a dropped axis lies in the tile; null: proved */
+    IrValue *index;                          /* the index tile, or null */
     unsigned kept, gather_axis, gather_from; /* kept axes so far; where the index tile stands among them, and in the tile */
-    bool cuts;       /* takes less than the whole of an axis */
+    bool cuts;                               /* takes less than the whole of an axis */
 } Part;
 
 static IrValue *both(Build *c, IrValue *a, IrValue *b) {
@@ -48,8 +48,7 @@ static bool index_axis(Build *c, Part *p, const AxisIndex *axis, unsigned i, con
     return p->index != NULL;
 }
 
-static bool part_axis(Build *c, Part *p, const AxisIndex *axis, unsigned i, const Aff *extent,
-                      bool clamps) {
+static bool part_axis(Build *c, Part *p, const AxisIndex *axis, unsigned i, const Aff *extent, bool clamps) {
     if (axis->kind == AXIS_GATHER) return index_axis(c, p, axis, i, extent);
     bool range = axis->kind == AXIS_RANGE;
     IrValue *at = build_index(c, axis->start, axis->span);
@@ -81,8 +80,10 @@ static IrValue *create(Build *c, IrOpcode opcode, const Part *p, const IrType *t
 /* The same tile with `value` in its absent lanes. */
 static IrValue *filled(Build *c, IrValue *tile, double value) {
     IrOp *op = ir_op_create(&c->b, IR_TILE_FILL, 1, &tile, 1, &tile->type);
-    if (dtype_is_float(tile->type->dtype)) ir_attr_set_float(op, "value", value);
-    else ir_attr_set_int(op, "value", (int64_t)dtype_round(tile->type->dtype, value));
+    if (dtype_is_float(tile->type->dtype))
+        ir_attr_set_float(op, "value", value);
+    else
+        ir_attr_set_int(op, "value", (int64_t)dtype_round(tile->type->dtype, value));
     return ir_result(op, 0);
 }
 
@@ -91,9 +92,7 @@ static const IrType *ungathered(Build *c, const Part *p, const IrType *type, con
     const Aff *extents[AST_MAX_RANK + 1] = {0};
     unsigned more = p->index->type->rank - 1;
     for (unsigned i = 0; i < p->kept; i++)
-        extents[i] = i == p->gather_axis  ? whole->extents[p->gather_from]
-                     : i < p->gather_axis ? type->extents[i]
-                                          : type->extents[i + more];
+        extents[i] = i == p->gather_axis ? whole->extents[p->gather_from] : i < p->gather_axis ? type->extents[i] : type->extents[i + more];
     return ir_type_tile(c->m, whole->dtype, p->kept, extents, NULL);
 }
 

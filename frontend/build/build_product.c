@@ -109,9 +109,7 @@ IrValue *build_contract(Build *c, const Expr *e, IrValue *acc) {
     IrValue *b = a ? build_operand(c, e->bound[1], DTYPE_NONE) : NULL;
     if (!b) return NULL;
     if (c->graph) return build_cast(c, graph_product(c, e, a, b), e->type.dtype);
-    if (a->type->rank == 1 || b->type->rank == 1)
-        return build_cast(c, vector_product(c, e, a, b), e->type.dtype);
-    acc = acc ? build_cast(c, acc, e->compute)
-              : build_splat(c, build_type(c, &e->type, e->compute, e->span), 0);
+    if (a->type->rank == 1 || b->type->rank == 1) return build_cast(c, vector_product(c, e, a, b), e->type.dtype);
+    acc = acc ? build_cast(c, acc, e->compute) : build_splat(c, build_type(c, &e->type, e->compute, e->span), 0);
     return build_cast(c, tile_gemm(c, e, a, b, acc), e->type.dtype);
 }

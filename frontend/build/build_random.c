@@ -68,14 +68,11 @@ static Counter philox_round(Build *c, const Counter *x, IrValue *const key[2]) {
 /* The first 64 bits for counter `index` (i64 lanes) under the key `seed` (an i64 scalar). */
 static void philox(Build *c, IrValue *index, IrValue *seed, IrValue *out[2]) {
     static const int64_t steps[2] = {0x9E3779B9, 0xBB67AE85};
-    Counter x = {
-        {build_cast(c, index, DTYPE_U32), build_cast(c, shifted(c, index, 32), DTYPE_U32)}};
-    IrValue *key[2] = {build_cast(c, seed, DTYPE_U32),
-                       build_cast(c, shifted(c, seed, 32), DTYPE_U32)};
+    Counter x = {{build_cast(c, index, DTYPE_U32), build_cast(c, shifted(c, index, 32), DTYPE_U32)}};
+    IrValue *key[2] = {build_cast(c, seed, DTYPE_U32), build_cast(c, shifted(c, seed, 32), DTYPE_U32)};
     for (int round = 0; round < 10; round++) {
         x = philox_round(c, &x, key);
-        for (int k = 0; k < 2; k++)
-            key[k] = ir_binary(&c->b, IR_ADD, key[k], constant(c, DTYPE_U32, steps[k]));
+        for (int k = 0; k < 2; k++) key[k] = ir_binary(&c->b, IR_ADD, key[k], constant(c, DTYPE_U32, steps[k]));
     }
     out[0] = x.word[0];
     out[1] = x.word[1];
@@ -87,8 +84,7 @@ static IrValue *uniform(Build *c, IrValue *const words[2], Dtype dtype) {
     Dtype wide = digits > 32 ? DTYPE_F64 : DTYPE_F32;
     IrValue *bits = words[0];
     if (digits > 32) {
-        IrValue *high = ir_binary(&c->b, IR_SHL, build_cast(c, words[0], DTYPE_U64),
-                                  constant(c, DTYPE_U64, 32));
+        IrValue *high = ir_binary(&c->b, IR_SHL, build_cast(c, words[0], DTYPE_U64), constant(c, DTYPE_U64, 32));
         bits = ir_binary(&c->b, IR_OR, high, build_cast(c, words[1], DTYPE_U64));
         bits = shifted(c, bits, 64 - digits);
     } else {
@@ -109,9 +105,7 @@ static IrValue *positions(Build *c, const Expr *e) {
         IrOp *op = ir_op_create(&c->b, IR_TILE_IOTA, 0, NULL, 1, &t);
         ir_attr_set_int(op, "axis", axis);
         IrValue *part = ir_result(op, 0);
-        if (axis + 1 < t->rank)
-            part = ir_binary(&c->b, IR_MUL, part,
-                             build_cast(c, ir_aff_emit(&c->b, stride), DTYPE_I64));
+        if (axis + 1 < t->rank) part = ir_binary(&c->b, IR_MUL, part, build_cast(c, ir_aff_emit(&c->b, stride), DTYPE_I64));
         sum = sum ? ir_binary(&c->b, IR_ADD, sum, part) : part;
         stride = aff_mul(c->m->affs, stride, t->extents[axis]);
     }

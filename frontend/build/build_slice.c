@@ -69,11 +69,9 @@ static IrValue *build_view(Build *c, const Decl *d, Span span) {
     c->b = ir_builder_at_end(op->regions[0]);
     c->b.span = span;
     for (size_t i = 0; i < d->dim_count; i++)
-        build_set(c, d->view_indices[i],
-                  ir_region_add_arg(op->regions[0], ir_type_index(c->m), build_name(c, d->dim_names[i])));
+        build_set(c, d->view_indices[i], ir_region_add_arg(op->regions[0], ir_type_index(c->m), build_name(c, d->dim_names[i])));
     const Expr *of = d->view_of;
-    for (size_t i = 0; i < of->axis_count; i++)
-        at[i] = build_index(c, of->axes[i].start, of->axes[i].span);
+    for (size_t i = 0; i < of->axis_count; i++) at[i] = build_index(c, of->axes[i].start, of->axes[i].span);
     if (c->ok) ir_yield(&c->b, (unsigned)of->axis_count, at);
     c->b = outside;
     return &op->results[0];
@@ -106,8 +104,7 @@ static const IrType *loaded_type(Build *c, const Decl *d, const SliceOperands *s
     const IrType *t = build_tile_type(c, d);
     const Aff *extents[AST_MAX_RANK] = {0};
     for (unsigned i = 0; i < t->rank; i++) extents[i] = t->extents[i];
-    for (unsigned i = 0; s->indices && i < s->indices->rank; i++)
-        extents[s->gather_axis + i] = s->indices->extents[i];
+    for (unsigned i = 0; s->indices && i < s->indices->rank; i++) extents[s->gather_axis + i] = s->indices->extents[i];
     return ir_type_tile(c->m, dtype, t->rank, extents, NULL);
 }
 

@@ -100,8 +100,7 @@ static void build_compute(Build *c, const Stmt *s) {
         for (size_t i = 0; i < 2; i++) build_write_tile(c, s->targets[i], results[i], s->span);
         return;
     }
-    IrValue *v = s->value->builtin == BUILTIN_GEMM ? build_contract(c, s->value, build_read_tile(c, d))
-                                                   : build_expr(c, s->value);
+    IrValue *v = s->value->builtin == BUILTIN_GEMM ? build_contract(c, s->value, build_read_tile(c, d)) : build_expr(c, s->value);
     build_write_tile(c, d, v, s->span);
 }
 
@@ -130,8 +129,7 @@ static void loop_hints(Build *c, IrOp *op, const LoopInfo *info) {
     if (info->pipeline && parallel) names[count++] = "pipeline";
     if (info->unroll && parallel) names[count++] = "unroll";
     if (info->vectorize) names[count++] = "vectorize";
-    if (info->swizzle)
-        names[count++] = arena_printf(c->unit, "swizzle=%lld", (long long)(info->group > 0 ? info->group : 8));
+    if (info->swizzle) names[count++] = arena_printf(c->unit, "swizzle=%lld", (long long)(info->group > 0 ? info->group : 8));
     if (info->split_k) names[count++] = "split_k";
     if (info->cluster) names[count++] = "cluster";
     if (info->persistent) names[count++] = "persistent";
@@ -143,14 +141,10 @@ static void loop_hints(Build *c, IrOp *op, const LoopInfo *info) {
 
 static void loop_attributes(Build *c, IrOp *op, const LoopInfo *info) {
     loop_hints(c, op, info);
-    const char *grid = info->grid_axis == 'x'   ? "grid.x"
-                       : info->grid_axis == 'y' ? "grid.y"
-                                                : "grid.z";
+    const char *grid = info->grid_axis == 'x' ? "grid.x" : info->grid_axis == 'y' ? "grid.y" : "grid.z";
     if (op->opcode == IR_PARALLEL && info->grid_axis) ir_attr_set_str(op, "axis", grid);
-    if (op->opcode == IR_FOR && info->pipeline)
-        ir_attr_set_int(op, "pipeline", info->stages > 0 ? info->stages : 2);
-    if (op->opcode == IR_FOR && info->unroll)
-        ir_attr_set_int(op, "unroll", info->factor > 0 ? info->factor : -1);
+    if (op->opcode == IR_FOR && info->pipeline) ir_attr_set_int(op, "pipeline", info->stages > 0 ? info->stages : 2);
+    if (op->opcode == IR_FOR && info->unroll) ir_attr_set_int(op, "unroll", info->factor > 0 ? info->factor : -1);
 }
 
 static bool loop_bounds(Build *c, const Stmt *s, IrValue *bounds[3]) {
@@ -194,8 +188,7 @@ static void serial_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
     IrValue **carried = ARENA_ARRAY(c->unit, IrValue *, count + 1);
     for (unsigned i = 0; i < count; i++) carried[i] = build_read_tile(c, info->carried[i]);
     c->b.span = s->span;
-    IrOp *op = ir_for(&c->b, bounds[0], bounds[1], bounds[2], count, carried,
-                      build_name(c, s->u.loop.var));
+    IrOp *op = ir_for(&c->b, bounds[0], bounds[1], bounds[2], count, carried, build_name(c, s->u.loop.var));
     loop_attributes(c, op, info);
     IrBuilder outside = c->b;
     bool was_serial = c->under_serial;
@@ -222,8 +215,7 @@ static void serial_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
 /* A hinted loop; without a hint the outermost loops, and where nothing is hinted all that are under
  * parallel loops only. A loop hinted otherwise (pipeline ...) is meant to run in order. */
 static bool is_parallel(const Build *c, const LoopInfo *info) {
-    if (info->carried_count || c->under_serial)
-        return info->parallel != PARALLEL_NONE && !info->carried_count;
+    if (info->carried_count || c->under_serial) return info->parallel != PARALLEL_NONE && !info->carried_count;
     if (info->parallel != PARALLEL_NONE) return true;
     bool other_hint = info->pipeline || info->vectorize || info->unroll;
     return info->proved_parallel && !other_hint && (c->depth == 0 || !c->block->has_parallel);
@@ -239,8 +231,7 @@ static void build_loop(Build *c, const Stmt *s) {
 }
 
 /* One branch; `values` receives what the assigned tiles hold behind it. */
-static void build_branch(Build *c, const Stmt *s, IrBlock *region, const Body *body,
-                         IrValue **values) {
+static void build_branch(Build *c, const Stmt *s, IrBlock *region, const Body *body, IrValue **values) {
     IrBuilder outside = c->b;
     bool was_serial = c->under_serial;
     c->under_serial = true;
@@ -253,8 +244,7 @@ static void build_branch(Build *c, const Stmt *s, IrBlock *region, const Body *b
 }
 
 static void build_if(Build *c, const Stmt *s) {
-    IrValue *condition =
-        build_single(c, build_operand(c, s->u.branch.condition, DTYPE_BOOL), s->span);
+    IrValue *condition = build_single(c, build_operand(c, s->u.branch.condition, DTYPE_BOOL), s->span);
     if (!condition) return;
     size_t count = s->assigned_count, written = s->written_count;
     const IrType **types = ARENA_ARRAY(c->unit, const IrType *, count + 1);
@@ -329,9 +319,7 @@ static void build_tensors(Build *c) {
     for (size_t i = 0; i < c->block->decl_count; i++) {
         const Decl *d = c->block->decls[i];
         if (d->kind != DECL_TENSOR) continue;
-        IrDirection direction = d->direction == DIR_OUT     ? IR_DIR_OUT
-                                : d->direction == DIR_INOUT ? IR_DIR_INOUT
-                                                            : IR_DIR_IN;
+        IrDirection direction = d->direction == DIR_OUT ? IR_DIR_OUT : d->direction == DIR_INOUT ? IR_DIR_INOUT : IR_DIR_IN;
         const IrType *t = build_tensor_type(c, d);
         build_set(c, d, ir_func_add_param(c->f, IR_PARAM_TENSOR, d->name, t, direction));
     }

@@ -33,8 +33,7 @@ const char *sema_type_text(Sema *s, const Type *t) {
     if (t->kind == TYPE_SCALAR) return arena_printf(s->arena, "a scalar %s", dtype);
     if (!type_is_shaped(t)) return "no value";
     const char *text = arena_printf(s->arena, "%s[", dtype);
-    for (unsigned i = 0; i < t->rank; i++)
-        text = arena_printf(s->arena, "%s%s%s", text, i ? ", " : "", sema_aff_text(s, t->shape[i]));
+    for (unsigned i = 0; i < t->rank; i++) text = arena_printf(s->arena, "%s%s%s", text, i ? ", " : "", sema_aff_text(s, t->shape[i]));
     return arena_printf(s->arena, "%s]", text);
 }
 
@@ -126,10 +125,10 @@ static void offer_declaration(Sema *s, Diag *d, const char *name) {
     uint32_t at = (uint32_t)(brace + 1 - file->text);
     const char *type = kind == DECL_SCALAR ? arena_printf(s->arena, ": %s", theirs->dtype_name ? theirs->dtype_name : "f32") : "";
     diag_fix(s->diags, d, (Span){s->block->name_span.file, at, at}, arena_printf(s->arena, "\n    %s: %s%s;", what, name, type),
-             kind == DECL_SYMBOL ? "declare it as a size"
+             kind == DECL_SYMBOL   ? "declare it as a size"
              : kind == DECL_SCALAR ? "declare it as a scalar"
-             : theirs ? "declare it, with the operator's value"
-                      : "declare it as a constexpr, to be given by -D");
+             : theirs              ? "declare it, with the operator's value"
+                                   : "declare it as a constexpr, to be given by -D");
 }
 
 /* Whether what is declared by this name can stand where it is used. */
@@ -154,8 +153,7 @@ void sema_undeclared(Sema *s, const char *name, Span span, NameUse use) {
     const Decl *later = sema_declared_value(s, name);
     Diag *d = diag_report(s->diags, later ? DIAG_value_before_equation : DIAG_undeclared_name, span, name);
     if (later) diag_note(s->diags, d, later->span, "`%s` is declared here", name);
-    if (gone)
-        diag_note(s->diags, d, gone->span, "`%s` is declared here, but its block has ended", name);
+    if (gone) diag_note(s->diags, d, gone->span, "`%s` is declared here, but its block has ended", name);
     if (close) {
         diag_note(s->diags, d, SPAN_NONE, "did you mean `%s`?", close);
         diag_fix(s->diags, d, span, close, "use the declared name");
@@ -189,8 +187,7 @@ static void enter_block(Sema *s, Block *b) {
 
 static void find_directions(Block *b) {
     for (size_t i = 0; i < b->decl_count; i++)
-        if (b->decls[i]->type.kind == TYPE_TENSOR && b->decls[i]->direction == DIR_NONE &&
-            b->decls[i]->used)
+        if (b->decls[i]->type.kind == TYPE_TENSOR && b->decls[i]->direction == DIR_NONE && b->decls[i]->used)
             b->decls[i]->direction = DIR_IN;
     for (size_t i = 0; i < b->decl_count; i++) {
         Decl *d = b->decls[i], *memory = sema_memory(d);
@@ -203,8 +200,7 @@ static void find_directions(Block *b) {
 static void report_unused_tensors(Sema *s, Block *b, bool clean) {
     for (size_t i = 0; i < b->decl_count && clean && !s->had_syntax_errors; i++) {
         const Decl *d = b->decls[i];
-        if (d->kind == DECL_TENSOR && d->direction == DIR_NONE && !d->used)
-            diag_report(s->diags, DIAG_unused_tensor, d->span, d->name);
+        if (d->kind == DECL_TENSOR && d->direction == DIR_NONE && !d->used) diag_report(s->diags, DIAG_unused_tensor, d->span, d->name);
     }
 }
 
@@ -295,9 +291,7 @@ static void name_others(Sema *s) {
         if (b->kind != BLOCK_SKETCH || b == s->file->sketch) continue;
         others = others ? arena_printf(s->arena, "%s, %s", others, b->name) : b->name;
     }
-    if (others)
-        diag_report(s->diags, DIAG_other_sketches, s->file->sketch->name_span,
-                    s->file->sketch->name, others);
+    if (others) diag_report(s->diags, DIAG_other_sketches, s->file->sketch->name_span, s->file->sketch->name, others);
 }
 
 static void select_blocks(Sema *s) {
@@ -314,8 +308,7 @@ static void select_blocks(Sema *s) {
     }
     if (f->sketch && !wanted) name_others(s);
     f->op = f->sketch ? f->sketch->op : find_block(s, BLOCK_OPERATOR, NULL);
-    if (!f->sketch && !f->op && !wanted && !s->had_syntax_errors)
-        diag_report(s->diags, DIAG_nothing_to_compile, (Span){f->file, 0, 0});
+    if (!f->sketch && !f->op && !wanted && !s->had_syntax_errors) diag_report(s->diags, DIAG_nothing_to_compile, (Span){f->file, 0, 0});
 }
 
 bool frontend_check(Arena *unit, File *file, const FrontendOptions *options, DiagList *diags) {

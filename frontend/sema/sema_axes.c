@@ -47,8 +47,7 @@ static bool along(Sema *s, Expr *e, const CallInfo *info, const Type *x) {
     e->reduce_axis = x->rank - 1;
     if (!arg) return true;
     if (arg->kind == EXPR_LIST || arg->kind == EXPR_TUPLE) {
-        sema_error(s, DIAG_bad_argument, arg->span, "`%s` works along one axis",
-                   builtin_info(e->builtin)->name);
+        sema_error(s, DIAG_bad_argument, arg->span, "`%s` works along one axis", builtin_info(e->builtin)->name);
         return false;
     }
     if (!sema_axes(s, arg, x, &axes)) return false;
@@ -58,8 +57,8 @@ static bool along(Sema *s, Expr *e, const CallInfo *info, const Type *x) {
 
 static bool needs_shape(Sema *s, const Expr *e, Expr *x) {
     if (type_is_shaped(&x->type) && x->type.rank) return true;
-    sema_error(s, DIAG_bad_operand, x->span, "`%s` needs a tile or tensor with an axis, not %s",
-               builtin_info(e->builtin)->name, sema_type_text(s, &x->type));
+    sema_error(s, DIAG_bad_operand, x->span, "`%s` needs a tile or tensor with an axis, not %s", builtin_info(e->builtin)->name,
+               sema_type_text(s, &x->type));
     return false;
 }
 
@@ -82,8 +81,7 @@ static bool topk(Sema *s, Expr *e, const CallInfo *info) {
     }
     const Aff *extent = x->type.shape[e->reduce_axis];
     if (aff_prove_le(s->facts, aff_add(s->aff, extent, aff_const(s->aff, 1)), k)) {
-        sema_error(s, DIAG_bad_argument, e->bound[1]->span, "there are %s lanes, not %s",
-                   sema_aff_text(s, extent), sema_aff_text(s, k));
+        sema_error(s, DIAG_bad_argument, e->bound[1]->span, "there are %s lanes, not %s", sema_aff_text(s, extent), sema_aff_text(s, k));
         return false;
     }
     Dtype t = sema_join_operands(e);
@@ -96,12 +94,10 @@ static bool topk(Sema *s, Expr *e, const CallInfo *info) {
 
 static bool joins(Sema *s, Expr *e, const Type *a, const Type *b, Expr *at) {
     bool fits = a->rank == b->rank && a->kind == b->kind;
-    for (int i = 0; fits && i < a->rank; i++)
-        fits = i == e->reduce_axis || sema_same_extent(s, a->shape[i], b->shape[i]);
+    for (int i = 0; fits && i < a->rank; i++) fits = i == e->reduce_axis || sema_same_extent(s, a->shape[i], b->shape[i]);
     if (fits) return true;
-    sema_error(s, DIAG_bad_operand, at->span,
-               "`concat` along axis %d needs equal other axes: %s, %s", e->reduce_axis,
-               sema_type_text(s, a), sema_type_text(s, b));
+    sema_error(s, DIAG_bad_operand, at->span, "`concat` along axis %d needs equal other axes: %s, %s", e->reduce_axis, sema_type_text(s, a),
+               sema_type_text(s, b));
     return false;
 }
 
@@ -112,8 +108,7 @@ static bool concat(Sema *s, Expr *e, const CallInfo *info) {
     Type join = x[0]->type;
     for (size_t i = 1; i < e->many_count; i++) {
         if (!needs_shape(s, e, x[i]) || !joins(s, e, &x[0]->type, &x[i]->type, x[i])) return false;
-        shape[e->reduce_axis] =
-            aff_add(s->aff, shape[e->reduce_axis], x[i]->type.shape[e->reduce_axis]);
+        shape[e->reduce_axis] = aff_add(s->aff, shape[e->reduce_axis], x[i]->type.shape[e->reduce_axis]);
         join.dtype = type_join(&join, &x[i]->type);
         join.number &= x[i]->type.number;
     }
@@ -156,23 +151,22 @@ static bool random_type(Sema *s, Expr *e) {
     bool graph = s->block->kind == BLOCK_OPERATOR;
     if (sema_is_shape(x)) {
         const Aff **shape = sema_shape_list(s, x, &rank);
-        e->type =
-            (Type){.kind = graph ? TYPE_TENSOR : TYPE_TILE, .rank = (uint8_t)rank, .shape = shape};
+        e->type = (Type){.kind = graph ? TYPE_TENSOR : TYPE_TILE, .rank = (uint8_t)rank, .shape = shape};
         return shape != NULL;
     }
     e->type = x->type;
     e->type.presence = NULL;
     if (x->type.kind == TYPE_TILE && dtype_is_int(x->type.dtype)) return true;
-    sema_error(s, DIAG_bad_operand, x->span, "`random` needs a shape%s, not %s",
-               graph ? " in an operator" : " or a tile of integers", sema_type_text(s, &x->type));
+    sema_error(s, DIAG_bad_operand, x->span, "`random` needs a shape%s, not %s", graph ? " in an operator" : " or a tile of integers",
+               sema_type_text(s, &x->type));
     return false;
 }
 
 static bool random_values(Sema *s, Expr *e, const CallInfo *info) {
     Expr *dtype = sema_argument(e, info, "dtype");
     Dtype t = DTYPE_F32;
-    if (!random_type(s, e) || !whole_number(s, e, info, "seed") ||
-        !whole_number(s, e, info, "offset") || (dtype && !sema_dtype_arg(s, dtype, &t)))
+    if (!random_type(s, e) || !whole_number(s, e, info, "seed") || !whole_number(s, e, info, "offset") ||
+        (dtype && !sema_dtype_arg(s, dtype, &t)))
         return false;
     e->type.dtype = e->compute = t;
     if (dtype_is_float(t)) return true;

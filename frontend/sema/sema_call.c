@@ -1,6 +1,6 @@
 /* Operations: arguments sorted to parameters, and the type rules of builtins.def. */
-#include "sema_internal.h"
 #include "precision.h"
+#include "sema_internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,8 +11,7 @@ static void unknown_operation(Sema *s, Expr *e) {
     const char *names[BUILTIN_COUNT];
     for (int id = 1; id < BUILTIN_COUNT; id++) names[id - 1] = builtin_info((BuiltinId)id)->name;
     const char *close = closest_name(e->u.call.callee, names, BUILTIN_COUNT - 1);
-    Diag *d =
-        diag_report(s->diags, DIAG_unknown_operation, e->u.call.callee_span, e->u.call.callee);
+    Diag *d = diag_report(s->diags, DIAG_unknown_operation, e->u.call.callee_span, e->u.call.callee);
     const char *instead = foreign_operation(e->u.call.callee);
     if (instead) {
         diag_note(s->diags, d, SPAN_NONE, "%s", instead);
@@ -33,8 +32,7 @@ static void note_form(Sema *s, Diag *d, const CallInfo *info) {
     const char *text = builtin_info(info->id)->name, *gap = "(";
     for (size_t i = 0; i < info->param_count; i++, gap = ", ") {
         const BuiltinParam *p = &info->params[i];
-        text = arena_printf(s->arena, "%s%s%s%s", text,
-                            p->is_output && info->id <= BUILTIN_STORE ? " -> " : gap, p->name,
+        text = arena_printf(s->arena, "%s%s%s%s", text, p->is_output && info->id <= BUILTIN_STORE ? " -> " : gap, p->name,
                             p->is_attribute  ? "="
                             : p->is_variadic ? ", ..."
                                              : "");
@@ -61,17 +59,14 @@ static void unknown_argument(Sema *s, const CallInfo *info, const Arg *arg) {
 static int next_param(const CallInfo *info, bool *taken, bool outputs, bool inputs) {
     for (size_t i = 0; i < info->param_count; i++) {
         bool is_output = info->params[i].is_output;
-        if ((is_output ? outputs : inputs) && (!taken[i] || info->params[i].is_variadic))
-            return (int)i;
+        if ((is_output ? outputs : inputs) && (!taken[i] || info->params[i].is_variadic)) return (int)i;
     }
     return -1;
 }
 
-static bool place_argument(Sema *s, CallInfo *info, const Arg *arg, bool with_outputs,
-                           bool has_arrow, Expr **slots, bool *taken) {
+static bool place_argument(Sema *s, CallInfo *info, const Arg *arg, bool with_outputs, bool has_arrow, Expr **slots, bool *taken) {
     bool outputs = arg->is_output || (with_outputs && !has_arrow);
-    int at =
-        arg->name ? find_param(info, arg->name) : next_param(info, taken, outputs, !arg->is_output);
+    int at = arg->name ? find_param(info, arg->name) : next_param(info, taken, outputs, !arg->is_output);
     const BuiltinInfo *row = builtin_info(info->id);
     if (at < 0 && arg->name) {
         unknown_argument(s, info, arg);
@@ -79,10 +74,8 @@ static bool place_argument(Sema *s, CallInfo *info, const Arg *arg, bool with_ou
     }
     if (at < 0 || (taken[at] && !info->params[at].is_variadic)) {
         Diag *d = at < 0
-                      ? sema_error(s, DIAG_bad_argument, arg->value->span,
-                                   "`%s` takes no more arguments", row->name)
-                      : sema_error(s, DIAG_bad_argument, arg->value->span,
-                                   "`%s` of `%s` is given twice", info->params[at].name, row->name);
+                      ? sema_error(s, DIAG_bad_argument, arg->value->span, "`%s` takes no more arguments", row->name)
+                      : sema_error(s, DIAG_bad_argument, arg->value->span, "`%s` of `%s` is given twice", info->params[at].name, row->name);
         note_form(s, d, info);
         return false;
     }
@@ -102,8 +95,7 @@ static void note_arrow(Sema *s, Diag *d, const Expr *e, const CallInfo *info) {
               sema_source_text(s, b->u.oper.a->span), sema_source_text(s, only->u.oper.a->span));
 }
 
-static bool report_missing(Sema *s, Expr *e, const CallInfo *info, const bool *taken,
-                           bool with_outputs) {
+static bool report_missing(Sema *s, Expr *e, const CallInfo *info, const bool *taken, bool with_outputs) {
     for (size_t i = 0; i < info->param_count; i++) {
         const BuiltinParam *p = &info->params[i];
         if (taken[i] || p->is_optional || (p->is_output && !with_outputs)) continue;
@@ -111,9 +103,7 @@ static bool report_missing(Sema *s, Expr *e, const CallInfo *info, const bool *t
         Diag *d = diag_report(s->diags, DIAG_missing_argument, e->span, row->name, p->name);
         note_form(s, d, info);
         note_arrow(s, d, e, info);
-        if (p->accumulates)
-            diag_note(s->diags, d, SPAN_NONE,
-                      "`%s` adds to its destination, so it has no value of its own", row->name);
+        if (p->accumulates) diag_note(s->diags, d, SPAN_NONE, "`%s` adds to its destination, so it has no value of its own", row->name);
         return true;
     }
     return false;
@@ -121,15 +111,13 @@ static bool report_missing(Sema *s, Expr *e, const CallInfo *info, const bool *t
 
 /* The operands of a variadic first parameter. In call form without an arrow the last positional
  * argument is the destination. */
-static void gather_operands(Sema *s, Expr *e, const CallInfo *info, bool with_outputs,
-                            bool has_arrow, bool *taken) {
+static void gather_operands(Sema *s, Expr *e, const CallInfo *info, bool with_outputs, bool has_arrow, bool *taken) {
     const Args *args = &e->u.call.args;
     if (!info->param_count || !info->params[0].is_variadic) return;
     e->many = ARENA_ARRAY(s->arena, Expr *, args->count + 1);
     e->many_count = 0;
     for (size_t i = 0; i < args->count; i++)
-        if (!args->data[i].name && !args->data[i].is_output)
-            e->many[e->many_count++] = args->data[i].value;
+        if (!args->data[i].name && !args->data[i].is_output) e->many[e->many_count++] = args->data[i].value;
     if (!e->many_count) return;
     if (with_outputs && !has_arrow && !taken[1] && e->many_count > 1) {
         e->bound[1] = e->many[--e->many_count];
@@ -164,8 +152,7 @@ bool sema_bind_call(Sema *s, Expr *e, bool with_outputs, CallInfo *info) {
     e->bound_count = info->param_count;
     for (size_t i = 0; i < args->count; i++) has_arrow |= args->data[i].is_output;
     for (size_t i = 0; i < args->count; i++)
-        if (!place_argument(s, info, &args->data[i], with_outputs, has_arrow, e->bound, taken))
-            return false;
+        if (!place_argument(s, info, &args->data[i], with_outputs, has_arrow, e->bound, taken)) return false;
     gather_operands(s, e, info, with_outputs, has_arrow, taken);
     if (report_missing(s, e, info, taken, with_outputs || info->id == BUILTIN_GEMM)) return false;
     info->outputs = ARENA_ARRAY(s->arena, Expr *, BUILTIN_MAX_PARAMS);
@@ -183,10 +170,9 @@ Expr *sema_argument(const Expr *e, const CallInfo *info, const char *name) {
 }
 
 bool sema_dtype_arg(Sema *s, Expr *e, Dtype *dtype) {
-    const char *name = e->kind == EXPR_NAME ? e->u.name.name
-                       : e->kind == EXPR_CONST && e->u.constant.kind == CONST_STRING
-                           ? e->u.constant.s
-                           : NULL;
+    const char *name = e->kind == EXPR_NAME                                          ? e->u.name.name
+                       : e->kind == EXPR_CONST && e->u.constant.kind == CONST_STRING ? e->u.constant.s
+                                                                                     : NULL;
     e->type = (Type){.kind = TYPE_STRING};
     if (name && dtype_find(name, dtype)) return true;
     *dtype = sema_dtype(s, name ? name : sema_source_text(s, e->span), e->span);
@@ -197,19 +183,16 @@ bool sema_dtype_arg(Sema *s, Expr *e, Dtype *dtype) {
 
 static bool bad_operand(Sema *s, Expr *operand, const char *name, const char *needs) {
     if (s->defining) name = s->defining->name;
-    sema_error(s, DIAG_bad_operand, operand->span, "`%s` needs %s, not %s", name, needs,
-               sema_type_text(s, &operand->type));
+    sema_error(s, DIAG_bad_operand, operand->span, "`%s` needs %s, not %s", name, needs, sema_type_text(s, &operand->type));
     return false;
 }
 
 static size_t operand_count(const Expr *e) {
     size_t count = 0;
     const BuiltinInfo *row = builtin_info(e->builtin);
-    size_t limit = row->rule == RULE_UNARY || row->rule == RULE_UNARY_REAL ||
-                           row->class == CLASS_REDUCE || row->rule == RULE_CAST ||
-                           row->rule == RULE_SAME_SHAPE || row->rule == RULE_TRANSPOSE ||
-                           row->rule == RULE_RESHAPE || row->rule == RULE_BROADCAST ||
-                           row->rule == RULE_TOPK || row->rule == RULE_CONCAT
+    size_t limit = row->rule == RULE_UNARY || row->rule == RULE_UNARY_REAL || row->class == CLASS_REDUCE || row->rule == RULE_CAST ||
+                           row->rule == RULE_SAME_SHAPE || row->rule == RULE_TRANSPOSE || row->rule == RULE_RESHAPE ||
+                           row->rule == RULE_BROADCAST || row->rule == RULE_TOPK || row->rule == RULE_CONCAT
                        ? 1
                    : row->rule == RULE_WHERE || row->rule == RULE_TERNARY ? 3
                                                                           : 2;
@@ -304,8 +287,7 @@ static bool all_weak(const Expr *e) {
 static bool check_values(Sema *s, Expr *e, const char *name) {
     for (size_t i = 0, n = operand_count(e); i < n; i++) {
         TypeKind k = e->bound[i]->type.kind;
-        if (k != TYPE_SCALAR && k != TYPE_TILE && k != TYPE_TENSOR)
-            return bad_operand(s, e->bound[i], name, "a number, tile or tensor");
+        if (k != TYPE_SCALAR && k != TYPE_TILE && k != TYPE_TENSOR) return bad_operand(s, e->bound[i], name, "a number, tile or tensor");
     }
     return true;
 }
@@ -333,12 +315,9 @@ static bool check_classes(Sema *s, Expr *e, const BuiltinInfo *row) {
     for (size_t i = 0, n = operand_count(e); i < n; i++) {
         Dtype t = e->bound[i]->type.dtype;
         bool needs_bool = row->rule == RULE_LOGIC || (row->rule == RULE_WHERE && i == 0);
-        if (needs_bool && t != DTYPE_BOOL)
-            return bad_operand(s, e->bound[i], row->name, "a truth value (a comparison)");
-        if (row->rule == RULE_BITS && dtype_is_float(t))
-            return bad_operand(s, e->bound[i], row->name, "integers");
-        if ((row->rule == RULE_BINARY || row->rule == RULE_UNARY) && t == DTYPE_BOOL &&
-            row->id != BUILTIN_PLUS)
+        if (needs_bool && t != DTYPE_BOOL) return bad_operand(s, e->bound[i], row->name, "a truth value (a comparison)");
+        if (row->rule == RULE_BITS && dtype_is_float(t)) return bad_operand(s, e->bound[i], row->name, "integers");
+        if ((row->rule == RULE_BINARY || row->rule == RULE_UNARY) && t == DTYPE_BOOL && row->id != BUILTIN_PLUS)
             return bad_operand(s, e->bound[i], row->name, "numbers");
     }
     return true;
@@ -346,8 +325,7 @@ static bool check_classes(Sema *s, Expr *e, const BuiltinInfo *row) {
 
 /* The reduction that made an operand, as it stands or by name. */
 static const Expr *reduction_of(const Expr *e) {
-    if (e->kind == EXPR_NAME && e->decl && e->decl->site && e->decl->site->value)
-        e = e->decl->site->value;
+    if (e->kind == EXPR_NAME && e->decl && e->decl->site && e->decl->site->value) e = e->decl->site->value;
     return e->builtin && builtin_info(e->builtin)->class == CLASS_REDUCE ? e : NULL;
 }
 
@@ -457,8 +435,7 @@ static bool read_axes(Sema *s, Expr *e, const CallInfo *info) {
     unsigned count = (unsigned)__builtin_popcount(e->reduce_axes);
     if (arg && count == 1) e->reduce_axis = __builtin_ctz(e->reduce_axes);
     if (!arg || count == 1 || !one) return true;
-    sema_error(s, DIAG_bad_argument, arg->span, "`%s` works along one axis, or all",
-               builtin_info(e->builtin)->name);
+    sema_error(s, DIAG_bad_argument, arg->span, "`%s` works along one axis, or all", builtin_info(e->builtin)->name);
     return false;
 }
 
@@ -486,8 +463,7 @@ static void reduce(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *ro
         return;
     }
     Dtype t = sema_join_operands(e);
-    if ((keepdim && !sema_const_bool(s, keepdim, "keepdim", &e->keepdim)) ||
-        !read_axes(s, e, info)) {
+    if ((keepdim && !sema_const_bool(s, keepdim, "keepdim", &e->keepdim)) || !read_axes(s, e, info)) {
         sema_set_error(e);
         return;
     }
@@ -505,8 +481,7 @@ static void reduce(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *ro
 static void count_lanes(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *row) {
     e->reduce_axis = -1;
     sema_join_operands(e);
-    bool good = type_is_shaped(&e->bound[0]->type) ||
-                bad_operand(s, e->bound[0], row->name, "a tile or tensor");
+    bool good = type_is_shaped(&e->bound[0]->type) || bad_operand(s, e->bound[0], row->name, "a tile or tensor");
     if (good && read_axes(s, e, info))
         e->type = type_scalar(e->compute = DTYPE_I64);
     else
@@ -529,8 +504,7 @@ static void same_shape(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo
     if (row->class == CLASS_SCAN && t == DTYPE_BOOL) t = DTYPE_I32;
     e->type = e->bound[0]->type;
     e->type.presence = NULL;
-    e->type.dtype = e->compute =
-        row->class == CLASS_SORT || row->class == CLASS_MOVE ? t : dtype_temporary(t);
+    e->type.dtype = e->compute = row->class == CLASS_SORT || row->class == CLASS_MOVE ? t : dtype_temporary(t);
 }
 
 /* What a recurrence begins from: a number, or one lane along its axis. */
@@ -619,10 +593,8 @@ static bool check_product_types(Sema *s, Expr *e, const BuiltinInfo *row) {
     sema_factor_types(s, e);
     a = e->bound[0], b = e->bound[1];
     if (a->type.dtype == b->type.dtype) return true;
-    Diag *d = diag_report(s->diags, DIAG_product_types, e->span, row->name,
-                          dtype_name(a->type.dtype), dtype_name(b->type.dtype));
-    diag_note(s->diags, d, SPAN_NONE, "convert one of them: `cast(%s, dtype=%s)`",
-              sema_source_text(s, b->span), dtype_name(a->type.dtype));
+    Diag *d = diag_report(s->diags, DIAG_product_types, e->span, row->name, dtype_name(a->type.dtype), dtype_name(b->type.dtype));
+    diag_note(s->diags, d, SPAN_NONE, "convert one of them: `cast(%s, dtype=%s)`", sema_source_text(s, b->span), dtype_name(a->type.dtype));
     return false;
 }
 
@@ -651,8 +623,7 @@ static bool check_precision(Sema *s, Expr *e, Dtype factors) {
 static void product(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *row) {
     bool ta, tb;
     Expr *precision = sema_argument(e, info, "precision");
-    if (!check_product_types(s, e, row) || !read_flag(s, e, info, "trans_a", &ta) ||
-        !read_flag(s, e, info, "trans_b", &tb)) {
+    if (!check_product_types(s, e, row) || !read_flag(s, e, info, "trans_a", &ta) || !read_flag(s, e, info, "trans_b", &tb)) {
         sema_set_error(e);
         return;
     }
@@ -666,8 +637,7 @@ static void product(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *r
     const Aff *ka = a->shape[a->rank - (ta && !row_vector ? 2 : 1)];
     const Aff *kb = b->shape[b->rank - (tb || column_vector ? 1 : 2)];
     if (!sema_same_extent(s, ka, kb)) {
-        Diag *d = diag_report(s->diags, DIAG_product_extents, e->span, row->name, sema_aff_text(s, ka),
-                              sema_aff_text(s, kb));
+        Diag *d = diag_report(s->diags, DIAG_product_extents, e->span, row->name, sema_aff_text(s, ka), sema_aff_text(s, kb));
         diag_note(s->diags, d, SPAN_NONE, "a is %s and b is %s; trans_a=true and trans_b=true exchange the last two axes",
                   sema_type_text(s, a), sema_type_text(s, b));
         sema_set_error(e);
@@ -699,16 +669,13 @@ static void transpose(Sema *s, Expr *e, const CallInfo *info) {
     int64_t order[AST_MAX_RANK];
     bool seen[AST_MAX_RANK] = {false}, good = type_is_shaped(x) && x->rank >= 2;
     for (int i = 0; i < x->rank; i++) order[i] = i + 2 < x->rank ? i : 2 * x->rank - 3 - i;
-    good = good && (!axes || ((axes->kind == EXPR_LIST || axes->kind == EXPR_TUPLE) &&
-                              axes->u.list.count == x->rank));
+    good = good && (!axes || ((axes->kind == EXPR_LIST || axes->kind == EXPR_TUPLE) && axes->u.list.count == x->rank));
     for (int i = 0; good && axes && i < x->rank; i++) {
-        good = sema_const_int(s, axes->u.list.items[i], "an axis", &order[i]) && order[i] >= 0 &&
-               order[i] < x->rank && !seen[order[i]];
+        good = sema_const_int(s, axes->u.list.items[i], "an axis", &order[i]) && order[i] >= 0 && order[i] < x->rank && !seen[order[i]];
         if (good) seen[order[i]] = true;
     }
     if (!good) {
-        sema_error(s, DIAG_bad_argument, e->span,
-                   "transpose needs rank 2 or more, and axes= a permutation of its axes");
+        sema_error(s, DIAG_bad_argument, e->span, "transpose needs rank 2 or more, and axes= a permutation of its axes");
         sema_set_error(e);
         return;
     }
@@ -743,12 +710,10 @@ static void reshape(Sema *s, Expr *e, const BuiltinInfo *row) {
     to.shape = shape;
     to.presence = NULL;
     Type joined;
-    bool fits = row->rule == RULE_RESHAPE
-                    ? aff_prove_eq(s->facts, element_count(s, x), element_count(s, &to))
-                    : sema_broadcast(s, e, x, &to, &joined);
+    bool fits = row->rule == RULE_RESHAPE ? aff_prove_eq(s->facts, element_count(s, x), element_count(s, &to))
+                                          : sema_broadcast(s, e, x, &to, &joined);
     if (!fits && row->rule == RULE_RESHAPE)
-        diag_report(s->diags, DIAG_reshape_count, e->span, sema_aff_text(s, element_count(s, x)),
-                    sema_aff_text(s, element_count(s, &to)));
+        diag_report(s->diags, DIAG_reshape_count, e->span, sema_aff_text(s, element_count(s, x)), sema_aff_text(s, element_count(s, &to)));
     e->type = fits ? to : (Type){.kind = TYPE_ERROR};
     e->compute = x->dtype;
 }
@@ -777,8 +742,7 @@ static void ceil_rule(Sema *s, Expr *e) {
     else
         sema_fold(s, e);
     if (e->affine || e->type.kind == TYPE_ERROR) return;
-    sema_error(s, DIAG_bad_argument, e->span,
-               "ceil of a real is known only for a quotient of integers; write ceil(a, b)");
+    sema_error(s, DIAG_bad_argument, e->span, "ceil of a real is known only for a quotient of integers; write ceil(a, b)");
     sema_set_error(e);
 }
 
@@ -786,16 +750,14 @@ static void ceil_rule(Sema *s, Expr *e) {
 
 /* What has no type rule has no value either; only pad gets here. */
 static void no_value(Sema *s, Expr *e, const BuiltinInfo *row) {
-    sema_error(s, DIAG_bad_call_place, e->span,
-               "`%s` has no value of its own; in index notation stands %s(X, 0)[i, j]", row->name,
+    sema_error(s, DIAG_bad_call_place, e->span, "`%s` has no value of its own; in index notation stands %s(X, 0)[i, j]", row->name,
                row->name);
     sema_set_error(e);
 }
 
 void sema_apply(Sema *s, Expr *e, const CallInfo *info) {
     const BuiltinInfo *row = builtin_info(e->builtin);
-    if (row->rule != RULE_OTHER && row->rule != RULE_IOTA &&
-        row->rule != RULE_RANDOM && !check_values(s, e, row->name)) {
+    if (row->rule != RULE_OTHER && row->rule != RULE_IOTA && row->rule != RULE_RANDOM && !check_values(s, e, row->name)) {
         sema_set_error(e);
         return;
     }
@@ -871,8 +833,7 @@ static bool check_inputs(Sema *s, Expr *e, const CallInfo *info) {
         if (rule == RULE_IOTA || (rule == RULE_RANDOM && sema_is_shape(e->bound[i]))) continue;
         good &= sema_expr(s, e->bound[i])->kind != TYPE_ERROR;
     }
-    for (size_t i = 0; i < e->many_count; i++)
-        good &= sema_expr(s, e->many[i])->kind != TYPE_ERROR;
+    for (size_t i = 0; i < e->many_count; i++) good &= sema_expr(s, e->many[i])->kind != TYPE_ERROR;
     return good;
 }
 
@@ -900,15 +861,12 @@ void sema_call(Sema *s, Expr *e) {
     BuiltinClass class = id ? builtin_info(id)->class : CLASS_NONE;
     bool reduces = class == CLASS_REDUCE || id == BUILTIN_MAX || id == BUILTIN_MIN;
     if (reduces && is_index_form(s, e)) {
-        e->builtin = id == BUILTIN_MAX   ? BUILTIN_REDUCE_MAX
-                     : id == BUILTIN_MIN ? BUILTIN_REDUCE_MIN
-                                         : id;
+        e->builtin = id == BUILTIN_MAX ? BUILTIN_REDUCE_MAX : id == BUILTIN_MIN ? BUILTIN_REDUCE_MIN : id;
         sema_index_call(s, e);
         return;
     }
     if (class == CLASS_CORE || class == CLASS_DATA || id == BUILTIN_RANGE) {
-        Diag *d = diag_report(s->diags, DIAG_bad_call_place, e->span,
-                              arena_printf(s->arena, "`%s` is no value", e->u.call.callee));
+        Diag *d = diag_report(s->diags, DIAG_bad_call_place, e->span, arena_printf(s->arena, "`%s` is no value", e->u.call.callee));
         if (id == BUILTIN_LOAD)
             diag_note(s->diags, d, SPAN_NONE,
                       "make a tile of the slice's shape and load into it: x = alloc([...]), then "
@@ -919,8 +877,7 @@ void sema_call(Sema *s, Expr *e) {
         return;
     }
     if (!sema_bind_call(s, e, false, &info)) {
-        for (size_t i = 0; !id && i < e->u.call.args.count; i++)
-            sema_expr(s, e->u.call.args.data[i].value);
+        for (size_t i = 0; !id && i < e->u.call.args.count; i++) sema_expr(s, e->u.call.args.data[i].value);
         sema_set_error(e);
         return;
     }

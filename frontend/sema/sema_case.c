@@ -17,26 +17,23 @@ static void unknown_setting(Sema *s, const Block *b, const Setting *set) {
     const char **names = ARENA_ARRAY(s->arena, const char *, b->decl_count + 1);
     for (size_t i = 0; i < b->decl_count; i++) names[i] = b->decls[i]->name;
     const char *close = closest_name(set->name, names, b->decl_count);
-    Diag *d = sema_error(s, DIAG_bad_case, set->span, "`%s` is declared nowhere in this block",
-                         set->name);
+    Diag *d = sema_error(s, DIAG_bad_case, set->span, "`%s` is declared nowhere in this block", set->name);
     if (close) diag_note(s->diags, d, SPAN_NONE, "did you mean `%s`?", close);
 }
 
 static void set_value(Sema *s, Setting *set) {
     Decl *d = set->decl;
     if (d->kind == DECL_TENSOR) {
-        sema_error(s, DIAG_bad_case, set->span, "data of a tensor is written `%s: normal(0, 1)`",
-                   set->name);
+        sema_error(s, DIAG_bad_case, set->span, "data of a tensor is written `%s: normal(0, 1)`", set->name);
         return;
     }
     if (d->kind != DECL_SYMBOL && d->kind != DECL_SCALAR) {
-        sema_error(s, DIAG_bad_case, set->span, "%s is known when compiling, the same for all cases; give it by -D %s=VALUE",
-                   set->name, set->name);
+        sema_error(s, DIAG_bad_case, set->span, "%s is known when compiling, the same for all cases; give it by -D %s=VALUE", set->name,
+                   set->name);
         return;
     }
     if (d->kind == DECL_SYMBOL && d->value) {
-        sema_error(s, DIAG_bad_case, set->span, "%s is derived from other symbols and never set",
-                   set->name);
+        sema_error(s, DIAG_bad_case, set->span, "%s is derived from other symbols and never set", set->name);
         return;
     }
     if (sema_expr(s, set->value)->kind == TYPE_ERROR) return;
@@ -75,12 +72,9 @@ static bool set_param(Sema *s, const Block *b, Setting *set, Expr *arg) {
 
 static void set_data(Sema *s, const Block *b, Setting *set) {
     Expr *e = set->value;
-    const char *name = e->kind == EXPR_CALL   ? e->u.call.callee
-                       : e->kind == EXPR_NAME ? e->u.name.name
-                                              : "";
+    const char *name = e->kind == EXPR_CALL ? e->u.call.callee : e->kind == EXPR_NAME ? e->u.name.name : "";
     set->data = builtin_find(name, strlen(name));
-    bool is_data =
-        set->data && (builtin_info(set->data)->class == CLASS_DATA || set->data == BUILTIN_SOFTMAX);
+    bool is_data = set->data && (builtin_info(set->data)->class == CLASS_DATA || set->data == BUILTIN_SOFTMAX);
     if (!is_data || set->decl->kind != DECL_TENSOR) {
         sema_error(s, DIAG_bad_case, set->span,
                    "`NAME: kind(...)` gives a tensor its data: uniform(lo, hi), normal(mean, "
@@ -120,8 +114,7 @@ static void check_conditions(Sema *s, const Block *b, const Case *c) {
         int64_t value;
         if (!aff_eval(k->expr, case_value, &values, &value)) continue;
         if (k->equal ? value == 0 : value >= 0) continue;
-        Diag *d = sema_error(s, DIAG_bad_case, c->span, "`%s` breaks the constraint `%s`", c->name,
-                             sema_source_text(s, k->span));
+        Diag *d = sema_error(s, DIAG_bad_case, c->span, "`%s` breaks the constraint `%s`", c->name, sema_source_text(s, k->span));
         diag_note(s->diags, d, k->span, "the constraint stands here");
     }
 }
@@ -131,8 +124,7 @@ static void check_complete(Sema *s, const Block *b, const Case *c) {
         const Decl *d = b->decls[i];
         bool needed = d->kind == DECL_SYMBOL && !d->value && !d->define, set = !needed;
         for (size_t k = 0; k < c->setting_count && !set; k++) set = c->settings[k].decl == d;
-        if (!set)
-            sema_error(s, DIAG_bad_case, c->span, "`%s` gives no value for %s", c->name, d->name);
+        if (!set) sema_error(s, DIAG_bad_case, c->span, "`%s` gives no value for %s", c->name, d->name);
     }
 }
 
@@ -140,14 +132,12 @@ void sema_cases(Sema *s, Block *b) {
     for (size_t i = 0; i < b->case_count; i++) {
         Case *c = &b->cases[i];
         for (size_t k = 0; k < i; k++)
-            if (strcmp(b->cases[k].name, c->name) == 0)
-                sema_error(s, DIAG_bad_case, c->span, "there is another case `%s`", c->name);
+            if (strcmp(b->cases[k].name, c->name) == 0) sema_error(s, DIAG_bad_case, c->span, "there is another case `%s`", c->name);
         for (size_t k = 0; k < c->setting_count; k++) {
             Setting *set = &c->settings[k];
             set->decl = find_decl(b, set->name);
             for (size_t l = 0; l < k; l++)
-                if (strcmp(c->settings[l].name, set->name) == 0)
-                    sema_error(s, DIAG_bad_case, set->span, "`%s` is set twice", set->name);
+                if (strcmp(c->settings[l].name, set->name) == 0) sema_error(s, DIAG_bad_case, set->span, "`%s` is set twice", set->name);
             if (!set->decl)
                 unknown_setting(s, b, set);
             else if (set->kind == SETTING_VALUE)
@@ -166,8 +156,7 @@ void sema_cases(Sema *s, Block *b) {
 static const char *renamed(const Block *sketch, const char *name) {
     const Args *r = &sketch->implements.renames;
     for (size_t i = 0; i < r->count; i++)
-        if (r->data[i].name && strcmp(r->data[i].name, name) == 0 &&
-            r->data[i].value->kind == EXPR_NAME)
+        if (r->data[i].name && strcmp(r->data[i].name, name) == 0 && r->data[i].value->kind == EXPR_NAME)
             return r->data[i].value->u.name.name;
     return name;
 }
@@ -194,14 +183,11 @@ static void check_renames(Sema *s, const Block *sketch) {
         bool form = a->name && a->value->kind == EXPR_NAME;
         check_renamed_once(s, r, i);
         if (!form)
-            sema_error(s, DIAG_bad_implements, a->value->span,
-                       "a renaming is OPERATOR_NAME = SKETCH_NAME");
+            sema_error(s, DIAG_bad_implements, a->value->span, "a renaming is OPERATOR_NAME = SKETCH_NAME");
         else if (!find_decl(sketch->op, a->name))
-            sema_error(s, DIAG_bad_implements, a->name_span, "operator %s has no `%s`",
-                       sketch->op->name, a->name);
+            sema_error(s, DIAG_bad_implements, a->name_span, "operator %s has no `%s`", sketch->op->name, a->name);
         else if (!find_decl(sketch, a->value->u.name.name))
-            sema_error(s, DIAG_bad_implements, a->value->span, "this sketch has no `%s`",
-                       a->value->u.name.name);
+            sema_error(s, DIAG_bad_implements, a->value->span, "this sketch has no `%s`", a->value->u.name.name);
     }
 }
 
@@ -218,9 +204,7 @@ static const Aff *bound_symbol(void *ctx, const Aff *leaf) {
 
 static Binding *binding_of(Block *sketch, const Aff *symbol) {
     for (size_t i = 0; i < sketch->binding_count; i++)
-        if (sketch->bindings[i].op_decl->kind == DECL_SYMBOL &&
-            sketch->bindings[i].op_decl->affine == symbol)
-            return &sketch->bindings[i];
+        if (sketch->bindings[i].op_decl->kind == DECL_SYMBOL && sketch->bindings[i].op_decl->affine == symbol) return &sketch->bindings[i];
     return NULL;
 }
 
@@ -235,8 +219,7 @@ static void bind_tensor(Sema *s, Block *sketch, Binding *b) {
     Decl *mine = find_decl(sketch, name), *op = b->op_decl;
     if (!mine || mine->kind != op->kind) {
         implements_error(s, sketch->implements.span, op,
-                         arena_printf(s->arena, "the sketch declares no %s `%s`",
-                                      op->kind == DECL_TENSOR ? "tensor" : "scalar", name));
+                         arena_printf(s->arena, "the sketch declares no %s `%s`", op->kind == DECL_TENSOR ? "tensor" : "scalar", name));
         return;
     }
     b->sketch_decl = mine;
@@ -244,8 +227,8 @@ static void bind_tensor(Sema *s, Block *sketch, Binding *b) {
     op->bound_to = mine;
     if (mine->type.dtype != op->type.dtype)
         implements_error(s, mine->span, op,
-                         arena_printf(s->arena, "`%s` is %s here and %s in the operator", name,
-                                      dtype_name(mine->type.dtype), dtype_name(op->type.dtype)));
+                         arena_printf(s->arena, "`%s` is %s here and %s in the operator", name, dtype_name(mine->type.dtype),
+                                      dtype_name(op->type.dtype)));
     b->is_reshape = op->kind == DECL_TENSOR && mine->type.rank != op->type.rank;
     for (unsigned i = 0; op->kind == DECL_TENSOR && !b->is_reshape && i < op->type.rank; i++) {
         Binding *symbol = binding_of(sketch, op->type.shape[i]);
@@ -273,8 +256,9 @@ static void check_shape(Sema *s, Block *sketch, const Binding *b) {
     const Type *mine = &b->sketch_decl->type, *op = &b->op_decl->type;
     if (b->is_reshape && b->sketch_decl->stride_affs) {
         implements_error(s, b->sketch_decl->span, b->op_decl,
-                         arena_printf(s->arena, "`%s` has strides here, so it has the operator's dims: only memory "
-                                                "without gaps can be seen in another shape",
+                         arena_printf(s->arena,
+                                      "`%s` has strides here, so it has the operator's dims: only memory "
+                                      "without gaps can be seen in another shape",
                                       b->sketch_decl->name));
         return;
     }
@@ -282,10 +266,8 @@ static void check_shape(Sema *s, Block *sketch, const Binding *b) {
         const Aff *theirs = aff_substitute(s->aff, volume(s, op), bound_symbol, sketch);
         if (!aff_prove_eq(s->facts, theirs, volume(s, mine)))
             implements_error(s, b->sketch_decl->span, b->op_decl,
-                             arena_printf(s->arena,
-                                          "`%s` has %s elements here and %s in the operator",
-                                          b->sketch_decl->name, sema_aff_text(s, volume(s, mine)),
-                                          sema_aff_text(s, theirs)));
+                             arena_printf(s->arena, "`%s` has %s elements here and %s in the operator", b->sketch_decl->name,
+                                          sema_aff_text(s, volume(s, mine)), sema_aff_text(s, theirs)));
         return;
     }
     if (b->sketch_decl->lacks_dims || b->op_decl->lacks_dims) return;
@@ -293,9 +275,8 @@ static void check_shape(Sema *s, Block *sketch, const Binding *b) {
         const Aff *theirs = aff_substitute(s->aff, op->shape[i], bound_symbol, sketch);
         if (aff_prove_eq(s->facts, theirs, mine->shape[i])) continue;
         implements_error(s, b->sketch_decl->span, b->op_decl,
-                         arena_printf(s->arena, "dim %u of `%s` is %s here and %s in the operator",
-                                      i, b->sketch_decl->name, sema_aff_text(s, mine->shape[i]),
-                                      sema_aff_text(s, theirs)));
+                         arena_printf(s->arena, "dim %u of `%s` is %s here and %s in the operator", i, b->sketch_decl->name,
+                                      sema_aff_text(s, mine->shape[i]), sema_aff_text(s, theirs)));
         return;
     }
 }
@@ -304,26 +285,19 @@ static void check_direction(Sema *s, const Binding *b) {
     bool op_writes = b->op_decl->direction == DIR_OUT || b->op_decl->direction == DIR_INOUT;
     bool writes = b->sketch_decl->direction == DIR_OUT || b->sketch_decl->direction == DIR_INOUT;
     /* What the operator goes on from and the sketch only stores to keeps what is not stored. */
-    if (b->op_decl->direction == DIR_INOUT && b->sketch_decl->direction == DIR_OUT)
-        b->sketch_decl->direction = DIR_INOUT;
+    if (b->op_decl->direction == DIR_INOUT && b->sketch_decl->direction == DIR_OUT) b->sketch_decl->direction = DIR_INOUT;
     if (op_writes == writes || b->sketch_decl->direction == DIR_NONE || (s->incomplete && !writes)) return;
-    implements_error(
-        s, b->sketch_decl->span, b->op_decl,
-        writes
-            ? arena_printf(s->arena, "`%s` is an input of the operator and is written here",
-                           b->sketch_decl->name)
-            : arena_printf(s->arena, "`%s` is a result of the operator and is never stored to here",
-                           b->sketch_decl->name));
+    implements_error(s, b->sketch_decl->span, b->op_decl,
+                     writes ? arena_printf(s->arena, "`%s` is an input of the operator and is written here", b->sketch_decl->name)
+                            : arena_printf(s->arena, "`%s` is a result of the operator and is never stored to here", b->sketch_decl->name));
 }
 
 static void check_extra(Sema *s, const Block *sketch) {
     for (size_t i = 0; i < sketch->decl_count; i++) {
         const Decl *d = sketch->decls[i];
         if (d->kind == DECL_TENSOR && !d->bound_to)
-            sema_error(
-                s, DIAG_bad_implements, d->span,
-                "operator %s has no tensor `%s`; memory of the sketch's own is a top-level alloc",
-                sketch->op->name, d->name);
+            sema_error(s, DIAG_bad_implements, d->span, "operator %s has no tensor `%s`; memory of the sketch's own is a top-level alloc",
+                       sketch->op->name, d->name);
     }
 }
 
@@ -337,14 +311,11 @@ void sema_implements(Sema *s, Block *sketch) {
     }
     check_renames(s, sketch);
     for (size_t i = 0; i < sketch->binding_count; i++)
-        if (sketch->bindings[i].op_decl->kind != DECL_SYMBOL)
-            bind_tensor(s, sketch, &sketch->bindings[i]);
+        if (sketch->bindings[i].op_decl->kind != DECL_SYMBOL) bind_tensor(s, sketch, &sketch->bindings[i]);
     bind_by_name(s, sketch);
     for (size_t i = 0; i < sketch->binding_count; i++) {
         const Binding *b = &sketch->bindings[i];
-        if (b->op_decl->kind != DECL_TENSOR || !b->sketch_decl ||
-            b->sketch_decl->type.kind != TYPE_TENSOR)
-            continue;
+        if (b->op_decl->kind != DECL_TENSOR || !b->sketch_decl || b->sketch_decl->type.kind != TYPE_TENSOR) continue;
         check_shape(s, sketch, b);
         check_direction(s, b);
     }

@@ -42,8 +42,7 @@ bool sema_parse_const(const char *text, ConstValue *value) {
     if (value->i || strcmp(text, "false") == 0) return true;
     for (; *at >= '0' && *at <= '9' && sum < INT64_MAX / 10; at++) sum = sum * 10 + (*at - '0');
     if (!*at && at > text + negative) {
-        *value =
-            (ConstValue){CONST_INT, negative ? -sum : sum, (double)(negative ? -sum : sum), NULL};
+        *value = (ConstValue){CONST_INT, negative ? -sum : sum, (double)(negative ? -sum : sum), NULL};
         return true;
     }
     *value = (ConstValue){CONST_FLOAT, 0, 0, NULL};
@@ -53,8 +52,7 @@ bool sema_parse_const(const char *text, ConstValue *value) {
 static void add_definable(Sema *s, const Block *b, PtrVec *names) {
     for (size_t i = 0; b && i < b->decl_count; i++) {
         Decl *d = b->decls[i];
-        if (d->kind == DECL_SYMBOL || d->kind == DECL_CONSTEXPR || d->kind == DECL_SCALAR)
-            VEC_PUSH(s->arena, names, (void *)d->name);
+        if (d->kind == DECL_SYMBOL || d->kind == DECL_CONSTEXPR || d->kind == DECL_SCALAR) VEC_PUSH(s->arena, names, (void *)d->name);
     }
 }
 
@@ -94,11 +92,9 @@ static void declare_symbol(Sema *s, Decl *d) {
     d->type = type_scalar(DTYPE_I64);
     d->affine = aff_sym(s->aff, d->name);
     const Decl *known = sema_find(s, d->name);
-    if (known && known->kind == DECL_PREDEFINED)
-        diag_report(s->diags, DIAG_reassigned, d->span, d->name);
+    if (known && known->kind == DECL_PREDEFINED) diag_report(s->diags, DIAG_reassigned, d->span, d->name);
     sema_declare(s, d);
-    if (define && d->value)
-        sema_error(s, DIAG_bad_define, d->span, "%s is derived from other symbols", d->name);
+    if (define && d->value) sema_error(s, DIAG_bad_define, d->span, "%s is derived from other symbols", d->name);
     if (define) take_define(s, d, define->value);
 }
 
@@ -140,8 +136,7 @@ static void constrain(Sema *s, PtrVec *conditions, Expr *e) {
     add_condition(s, conditions, gap, op == OPER_EQ, e->span);
     if (op != OPER_EQ)
         aff_facts_nonneg(s->facts, gap);
-    else if (a->kind == AFF_MOD && aff_is_const(b, &zero) && zero == 0 &&
-             aff_is_const(a->args[1], &divisor) && divisor > 0)
+    else if (a->kind == AFF_MOD && aff_is_const(b, &zero) && zero == 0 && aff_is_const(a->args[1], &divisor) && divisor > 0)
         aff_facts_multiple(s->facts, a->args[0], divisor);
     else
         aff_facts_range(s->facts, a, b, b);
@@ -196,9 +191,7 @@ static void declare_scalar(Sema *s, Decl *d) {
 static void take_const(Sema *s, Decl *d, ConstValue value, Origin origin) {
     d->constant = value;
     d->origin = origin;
-    d->type = type_scalar(value.kind == CONST_FLOAT  ? DTYPE_F64
-                          : value.kind == CONST_BOOL ? DTYPE_BOOL
-                                                     : DTYPE_I64);
+    d->type = type_scalar(value.kind == CONST_FLOAT ? DTYPE_F64 : value.kind == CONST_BOOL ? DTYPE_BOOL : DTYPE_I64);
     if (value.kind == CONST_STRING) d->type = (Type){.kind = TYPE_STRING};
     d->affine = value.kind == CONST_INT ? aff_const(s->aff, value.i) : NULL;
 }
@@ -217,12 +210,10 @@ static void evaluate_space(Sema *s, Decl *d) {
     int64_t lo = 0, hi = -1;
     size_t count = d->space_count;
     if (d->space_lo) {
-        if (!sema_const_int(s, d->space_lo, "the start of a range", &lo) ||
-            !sema_const_int(s, d->space_hi, "the end of a range", &hi))
+        if (!sema_const_int(s, d->space_lo, "the start of a range", &lo) || !sema_const_int(s, d->space_hi, "the end of a range", &hi))
             return;
         if (hi < lo || hi - lo >= MAX_CHOICES) {
-            sema_error(s, DIAG_bad_constexpr, d->space_lo->span,
-                       "a range lo..hi includes both ends and has 1 to %d values", MAX_CHOICES);
+            sema_error(s, DIAG_bad_constexpr, d->space_lo->span, "a range lo..hi includes both ends and has 1 to %d values", MAX_CHOICES);
             return;
         }
         count = (size_t)(hi - lo + 1);
@@ -239,8 +230,7 @@ static void evaluate_space(Sema *s, Decl *d) {
 static const Decl *inherited(const Sema *s, const char *name) {
     const Block *op = s->block->op;
     for (size_t i = 0; op && i < op->decl_count; i++)
-        if (op->decls[i]->kind == DECL_CONSTEXPR && strcmp(op->decls[i]->name, name) == 0)
-            return op->decls[i];
+        if (op->decls[i]->kind == DECL_CONSTEXPR && strcmp(op->decls[i]->name, name) == 0) return op->decls[i];
     return NULL;
 }
 
@@ -258,8 +248,7 @@ static void choose_value(Sema *s, Decl *d) {
         if (sema_parse_const(define->value, &v))
             take_const(s, d, v, ORIGIN_DEFINE);
         else
-            sema_error(s, DIAG_bad_define, d->span, "`%s` is no number for %s", define->value,
-                       d->name);
+            sema_error(s, DIAG_bad_define, d->span, "`%s` is no number for %s", define->value, d->name);
     } else if (from && from->constant.kind != CONST_NONE) {
         take_const(s, d, from->constant, ORIGIN_OPERATOR);
     } else if (d->value && const_of(s, d->value, "the default of a constexpr", &v)) {
@@ -310,8 +299,7 @@ static const Aff **extents(Sema *s, Decl *d) {
         s->in_dims = false;
         d->lacks_dims |= !dim;
         shape[i] = dim ? dim : aff_const(s->aff, 1);
-        if (dim && aff_is_const(dim, &value) && value < 0)
-            sema_error(s, DIAG_bad_extent, d->dims[i]->span, "a dim is never negative");
+        if (dim && aff_is_const(dim, &value) && value < 0) sema_error(s, DIAG_bad_extent, d->dims[i]->span, "a dim is never negative");
         aff_facts_nonneg(s->facts, shape[i]);
     }
     return shape;
@@ -322,8 +310,7 @@ static const Aff *read_stride(Sema *s, Expr *e) {
     int64_t value;
     const Aff *stride = sema_scalar(s, e, "a stride");
     if (!stride || !aff_is_const(stride, &value) || value >= 0) return stride;
-    sema_error(s, DIAG_bad_extent, e->span,
-               "a stride is never negative: a view reverses an axis, `view R[i: N] = X[N - 1 - i];`");
+    sema_error(s, DIAG_bad_extent, e->span, "a stride is never negative: a view reverses an axis, `view R[i: N] = X[N - 1 - i];`");
     return NULL;
 }
 
@@ -335,8 +322,7 @@ static void read_strides(Sema *s, Decl *d) {
         return;
     }
     if (d->stride_count != d->dim_count) {
-        sema_error(s, DIAG_bad_argument, d->span, "strides(...) has %zu values for %zu dims", d->stride_count,
-                   d->dim_count);
+        sema_error(s, DIAG_bad_argument, d->span, "strides(...) has %zu values for %zu dims", d->stride_count, d->dim_count);
         return;
     }
     for (size_t i = 0; i < d->stride_count; i++)
@@ -345,7 +331,8 @@ static void read_strides(Sema *s, Decl *d) {
     d->stride_affs = strides;
     if (sema_strides_are_injective(s, d)) return;
     diag_note(s->diags, diag_report(s->diags, DIAG_strides_overlap, d->span, d->name), SPAN_NONE,
-              "a constraint of the symbols may prove that they do not, as `S >= N` for strides(S, 1) of [M, N]; what repeats or overlaps is a view");
+              "a constraint of the symbols may prove that they do not, as `S >= N` for strides(S, 1) of [M, N]; what repeats or overlaps "
+              "is a view");
 }
 
 static void declare_tensor(Sema *s, Decl *d) {
@@ -400,13 +387,11 @@ static bool is_seen(Sema *s, const Decl *d, const Decl *base) {
     unsigned depth = 1;
     for (const Decl *of = base; of->kind == DECL_VIEW; of = of->base) depth++;
     if (depth > VIEWS_MAX) {
-        sema_error(s, DIAG_bad_declaration, d->view_of->span, "a view is at most %d views away from its tensor",
-                   VIEWS_MAX);
+        sema_error(s, DIAG_bad_declaration, d->view_of->span, "a view is at most %d views away from its tensor", VIEWS_MAX);
         return false;
     }
     if (base->kind == DECL_TENSOR || base->kind == DECL_VIEW || base->is_workspace) return true;
-    Diag *diag = diag_report(s->diags, DIAG_bad_declaration, d->view_of->span,
-                             "a view sees memory: a tensor, another view or a workspace");
+    Diag *diag = diag_report(s->diags, DIAG_bad_declaration, d->view_of->span, "a view sees memory: a tensor, another view or a workspace");
     diag_note(s->diags, diag, base->span, "`%s` takes part in computing: load a slice of it instead", base->name);
     return false;
 }
@@ -445,8 +430,7 @@ static void declare_view(Sema *s, Decl *d) {
         sema_declare(s, index);
     }
     see(s, d);
-    if (d->view_pad && sema_expr(s, d->view_pad)->kind != TYPE_ERROR &&
-        d->view_pad->value.kind == CONST_NONE)
+    if (d->view_pad && sema_expr(s, d->view_pad)->kind != TYPE_ERROR && d->view_pad->value.kind == CONST_NONE)
         sema_error(s, DIAG_not_constant, d->view_pad->span, "pad");
     sema_close_scope(s);
     sema_declare(s, d);
@@ -477,8 +461,10 @@ static void declare_views(Sema *s, Block *b) {
         if (d->kind != DECL_VIEW) continue;
         const char *name = name_seen(d);
         d->waits = name && !sema_find(s, name) && map_get(later, name);
-        if (d->waits) map_set(later, s->arena, d->name, d);
-        else declare_view(s, d);
+        if (d->waits)
+            map_set(later, s->arena, d->name, d);
+        else
+            declare_view(s, d);
     }
 }
 
@@ -508,13 +494,11 @@ Decl *sema_memory(Decl *d) {
 static void read_precision(Sema *s, Block *b) {
     if (!b->precision_name) return;
     if (b->kind == BLOCK_SKETCH) {
-        diag_report(s->diags, DIAG_bad_declaration, b->precision_span,
-                    "the precision belongs to the operator: it sets the error bound");
+        diag_report(s->diags, DIAG_bad_declaration, b->precision_span, "the precision belongs to the operator: it sets the error bound");
         return;
     }
     if (!precision_find(b->precision_name))
-        sema_error(s, DIAG_bad_declaration, b->precision_span, "the precision is one of: %s",
-                   precision_names());
+        sema_error(s, DIAG_bad_declaration, b->precision_span, "the precision is one of: %s", precision_names());
 }
 
 /* Symbols and constexprs first, wherever they stand: values and dims may use them. */

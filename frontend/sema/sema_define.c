@@ -30,8 +30,7 @@ bool builtin_is_defined(BuiltinId id) {
 static void definition_text(const BuiltinInfo *row, const Definition *d, Str *text) {
     str_append(text, "operator definition {\n");
     for (size_t i = 0; i < d->param_count; i++)
-        if (d->params[i].fallback)
-            str_printf(text, "%s = %s\n", d->params[i].name, d->params[i].fallback);
+        if (d->params[i].fallback) str_printf(text, "%s = %s\n", d->params[i].name, d->params[i].fallback);
     str_printf(text, "%s\n}\n", row->ir + strspn(row->ir, "= ")); /* not indented */
 }
 
@@ -118,8 +117,7 @@ static void copy_args(Copy *c, Expr *copy, const Expr *e) {
 
 static void copy_list(Copy *c, Expr *copy, const Expr *e) {
     copy->u.list.items = ARENA_ARRAY(c->s->arena, Expr *, e->u.list.count + 1);
-    for (size_t i = 0; i < e->u.list.count; i++)
-        copy->u.list.items[i] = copy_expr(c, e->u.list.items[i]);
+    for (size_t i = 0; i < e->u.list.count; i++) copy->u.list.items[i] = copy_expr(c, e->u.list.items[i]);
 }
 
 static Expr *copy_expr(Copy *c, const Expr *e) {

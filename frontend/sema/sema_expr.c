@@ -18,8 +18,7 @@ void sema_set_affine(Sema *s, Expr *e, const Aff *value) {
     int64_t number;
     (void)s;
     e->affine = value;
-    if (value && aff_is_const(value, &number))
-        e->value = (ConstValue){CONST_INT, number, (double)number, NULL};
+    if (value && aff_is_const(value, &number)) e->value = (ConstValue){CONST_INT, number, (double)number, NULL};
 }
 
 /* ---- Leaves ---- */
@@ -41,8 +40,7 @@ static void check_tensor_name(Sema *s, Expr *e, Decl *d) {
     d->used = true;
     if (s->block->kind == BLOCK_OPERATOR) return;
     Diag *diag = diag_report(s->diags, DIAG_not_a_tile, e->span, d->name);
-    diag_note(s->diags, diag, d->span, "`%s` is a tensor; load a slice of it into a tile first",
-              d->name);
+    diag_note(s->diags, diag, d->span, "`%s` is a tensor; load a slice of it into a tile first", d->name);
     sema_set_error(e);
 }
 
@@ -73,7 +71,8 @@ static void check_name(Sema *s, Expr *e) {
         if (of_machine(s, d)) {
             sema_error(s, DIAG_bad_call_place, e->span,
                        "what an operator computes does not depend on the machine: `%s` is for sketches, a size for operators "
-                       "is a symbol or constexpr", d->name);
+                       "is a symbol or constexpr",
+                       d->name);
             sema_set_error(e);
             break;
         }
@@ -118,8 +117,7 @@ static void check_index(Sema *s, Expr *e) {
         sema_index_element(s, e);
         return;
     }
-    sema_error(s, DIAG_bad_call_place, e->span,
-               "a slice stands in load and store only; load it into a tile first");
+    sema_error(s, DIAG_bad_call_place, e->span, "a slice stands in load and store only; load it into a tile first");
     sema_set_error(e);
 }
 

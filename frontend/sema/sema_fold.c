@@ -175,15 +175,12 @@ void sema_fold(Sema *s, Expr *e) {
         sema_set_error(e);
         return;
     }
-    if (!affine && a->affine && (!b || b->affine))
-        affine = sema_fold_affine(s->aff, e->builtin, a->affine, b ? b->affine : NULL);
+    if (!affine && a->affine && (!b || b->affine)) affine = sema_fold_affine(s->aff, e->builtin, a->affine, b ? b->affine : NULL);
     if (affine) {
         sema_set_affine(s, e, affine);
         return;
     }
-    if (!a->value.kind || a->value.kind == CONST_STRING ||
-        (b && (!b->value.kind || b->value.kind == CONST_STRING)))
-        return;
+    if (!a->value.kind || a->value.kind == CONST_STRING || (b && (!b->value.kind || b->value.kind == CONST_STRING))) return;
     double x = number(&a->value), y = b ? number(&b->value) : 0;
     if (fold_compare(e->builtin, x, y, &truth))
         e->value = (ConstValue){CONST_BOOL, truth, truth, NULL};

@@ -45,8 +45,7 @@ bool sema_has_hint(const Stmt *stmt, const char *name) {
     return false;
 }
 
-static void warn_unknown(Sema *s, Span span, const char *name, const char *const *names,
-                         size_t count) {
+static void warn_unknown(Sema *s, Span span, const char *name, const char *const *names, size_t count) {
     const char *close = closest_name(name, names, count);
     Diag *d = diag_report(s->diags, DIAG_unknown_hint, span, name);
     if (!close) return;
@@ -68,8 +67,7 @@ static void read_context(Sema *s, const Arg *arg, LoopInfo *loop) {
         size_t length = strlen(CONTEXTS[i].name);
         names[i] = CONTEXTS[i].name;
         if (strncmp(text, names[i], length) != 0) continue;
-        bool axis = text[length] == '.' && strchr("xyz", text[length + 1]) && text[length + 1] &&
-                    !text[length + 2];
+        bool axis = text[length] == '.' && strchr("xyz", text[length + 1]) && text[length + 1] && !text[length + 2];
         if (text[length] && !axis) continue;
         loop->parallel = CONTEXTS[i].context;
         if (axis) loop->grid_axis = text[length + 1];
@@ -127,8 +125,7 @@ static void read_loop_hint(Sema *s, const Hint *h, LoopInfo *loop) {
         return;
     }
     if (!kind) {
-        diag_report(s->diags, DIAG_bad_hint_value, h->span,
-                    "a hint begins with its name as a string");
+        diag_report(s->diags, DIAG_bad_hint_value, h->span, "a hint begins with its name as a string");
         return;
     }
     bool parallel = strcmp(kind, "parallel") == 0;
@@ -157,8 +154,7 @@ void sema_loop_hints(Sema *s, Stmt *stmt) {
 void sema_other_hints(Sema *s, const Stmt *stmt) {
     for (size_t i = 0; i < stmt->hint_count; i++) {
         const char *kind = hint_kind(&stmt->hints[i]);
-        if (!kind || strcmp(kind, "sliding_window") != 0)
-            diag_report(s->diags, DIAG_misplaced_hint, stmt->hints[i].span);
+        if (!kind || strcmp(kind, "sliding_window") != 0) diag_report(s->diags, DIAG_misplaced_hint, stmt->hints[i].span);
     }
 }
 
@@ -175,8 +171,7 @@ bool sema_alloc_hint(const char *name, Place *place, unsigned *wish) {
 static void read_alloc_hint(Sema *s, const Expr *item, Decl *tile) {
     const char *text = string_of(item), *names[COUNT_OF(ALLOC_HINTS) + 1];
     if (!text) {
-        diag_report(s->diags, DIAG_bad_hint_value, item->span,
-                    "llm_hint= takes a string or a list of strings");
+        diag_report(s->diags, DIAG_bad_hint_value, item->span, "llm_hint= takes a string or a list of strings");
         return;
     }
     names[COUNT_OF(ALLOC_HINTS)] = "init_zero";
@@ -197,7 +192,6 @@ static void read_alloc_hint(Sema *s, const Expr *item, Decl *tile) {
 
 void sema_alloc_hints(Sema *s, Expr *list, Decl *tile) {
     bool is_list = list->kind == EXPR_LIST || list->kind == EXPR_TUPLE;
-    for (size_t i = 0; is_list && i < list->u.list.count; i++)
-        read_alloc_hint(s, list->u.list.items[i], tile);
+    for (size_t i = 0; is_list && i < list->u.list.count; i++) read_alloc_hint(s, list->u.list.items[i], tile);
     if (!is_list) read_alloc_hint(s, list, tile);
 }

@@ -30,8 +30,7 @@ static const Aff *bare_extent(Sema *s, const Expr *e, const char *name) {
         found = bare_extent(s, e->u.oper.a, name);
         return found || e->kind == EXPR_UNARY ? found : bare_extent(s, e->u.oper.b, name);
     case EXPR_CALL:
-        for (size_t i = 0; i < e->u.call.args.count && !found; i++)
-            found = bare_extent(s, e->u.call.args.data[i].value, name);
+        for (size_t i = 0; i < e->u.call.args.count && !found; i++) found = bare_extent(s, e->u.call.args.data[i].value, name);
         return found;
     case EXPR_INDEX:
         break;
@@ -41,11 +40,9 @@ static const Aff *bare_extent(Sema *s, const Expr *e, const char *name) {
     const Expr *base = e->u.index.base;
     if (is_pad(base) && base->u.call.args.count) base = base->u.call.args.data[0].value;
     const Decl *d = base->kind == EXPR_NAME ? sema_find(s, base->u.name.name) : NULL;
-    for (size_t i = 0; d && type_is_shaped(&d->type) && i < e->u.index.count && i < d->type.rank;
-         i++) {
+    for (size_t i = 0; d && type_is_shaped(&d->type) && i < e->u.index.count && i < d->type.rank; i++) {
         const Expr *item = e->u.index.items[i];
-        if (item->kind == EXPR_NAME && strcmp(item->u.name.name, name) == 0)
-            return d->type.shape[i];
+        if (item->kind == EXPR_NAME && strcmp(item->u.name.name, name) == 0) return d->type.shape[i];
     }
     return NULL;
 }
@@ -85,8 +82,7 @@ static Decl *reduction_index(Sema *s, Expr *item, const Expr *body) {
     Expr *named = item->kind == EXPR_IN ? item->u.in.index : item;
     const Aff *lo = aff_const(s->aff, 0), *hi = NULL;
     if (named->kind != EXPR_NAME) {
-        sema_error(s, DIAG_bad_argument, item->span,
-                   "an index is a name, or a name with its range: k in 0:K");
+        sema_error(s, DIAG_bad_argument, item->span, "an index is a name, or a name with its range: k in 0:K");
         return NULL;
     }
     if (item->kind == EXPR_IN) {
@@ -118,13 +114,11 @@ static bool is_truth(const Expr *e) {
 /* Whether the reduction exists over indices, and of such a body. */
 static bool check_reduction(Sema *s, const Expr *e, const Expr *body) {
     const BuiltinInfo *row = builtin_info(e->builtin);
-    const char *needs = is_truth(e) && body->type.dtype != DTYPE_BOOL
-                            ? "a truth value (a comparison)"
-                        : row->rule == RULE_COUNT ? "a tensor; sum(k, 1) counts"
-                                                  : NULL;
+    const char *needs = is_truth(e) && body->type.dtype != DTYPE_BOOL ? "a truth value (a comparison)"
+                        : row->rule == RULE_COUNT                     ? "a tensor; sum(k, 1) counts"
+                                                                      : NULL;
     if (needs)
-        sema_error(s, DIAG_bad_operand, body->span, "`%s` needs %s, not %s", row->name, needs,
-                   sema_type_text(s, &body->type));
+        sema_error(s, DIAG_bad_operand, body->span, "`%s` needs %s, not %s", row->name, needs, sema_type_text(s, &body->type));
     else if (row->rule == RULE_ARG_REDUCE && e->index_count != 1)
         sema_error(s, DIAG_bad_argument, e->span, "`%s` runs over one index", row->name);
     else
@@ -157,8 +151,7 @@ void sema_index_call(Sema *s, Expr *e) {
     PtrVec items = {0}, indices = {0};
     for (size_t i = 0; i + 1 < args->count; i++) {
         Expr *item = args->data[i].value;
-        for (size_t k = 0; item->kind == EXPR_TUPLE && k < item->u.list.count; k++)
-            VEC_PUSH(s->arena, &items, item->u.list.items[k]);
+        for (size_t k = 0; item->kind == EXPR_TUPLE && k < item->u.list.count; k++) VEC_PUSH(s->arena, &items, item->u.list.items[k]);
         if (item->kind != EXPR_TUPLE) VEC_PUSH(s->arena, &items, item);
     }
     bool was_inside = s->in_index_notation, good = true;
@@ -181,8 +174,7 @@ void sema_index_call(Sema *s, Expr *e) {
     e->indices = (Decl **)indices.data;
     e->index_count = indices.len;
     if (good && body->type.kind != TYPE_SCALAR) {
-        sema_error(s, DIAG_bad_operand, body->span,
-                   "inside index notation stand elements such as X[i, k], not %s",
+        sema_error(s, DIAG_bad_operand, body->span, "inside index notation stand elements such as X[i, k], not %s",
                    sema_type_text(s, &body->type));
         good = false;
     }
@@ -277,7 +269,8 @@ static bool reads_itself(Sema *s, const Expr *target, const Expr *value) {
     const char *name = target->u.index.base->u.name.name;
     const Expr *own = unknown_base(s, value);
     if (!own || strcmp(own->u.name.name, name) != 0) return false;
-    Diag *d = sema_error(s, DIAG_bad_target, own->span, "`%s` is made by this equation, which cannot read it: all its elements are made at once", name);
+    Diag *d = sema_error(s, DIAG_bad_target, own->span,
+                         "`%s` is made by this equation, which cannot read it: all its elements are made at once", name);
     diag_note(s->diags, d, SPAN_NONE, "what goes on from element to element is a scan: cumsum, cumprod, cummax");
     return true;
 }
@@ -358,10 +351,9 @@ static bool open_indices(Sema *s, Stmt *stmt, const Decl *d, const Aff **shape) 
         const Expr *item = target->u.index.items[i], *name = item->kind == EXPR_IN ? item->u.in.index : item;
         shape[i] = left_extent(s, target, i, value, d ? d->type.shape[i] : NULL);
         good &= shape[i] != NULL;
-        if (!good && !d) return false; /* one report: the others may come of it */
+        if (!good && !d) return false;                                              /* one report: the others may come of it */
         if (!shape[i] && d && name->kind == EXPR_NAME) shape[i] = d->type.shape[i]; /* reported: its uses are not */
-        if (shape[i])
-            stmt->indices[stmt->index_count++] = new_index(s, name->u.name.name, name->span, aff_const(s->aff, 0), shape[i]);
+        if (shape[i]) stmt->indices[stmt->index_count++] = new_index(s, name->u.name.name, name->span, aff_const(s->aff, 0), shape[i]);
     }
     return good;
 }

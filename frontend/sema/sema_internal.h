@@ -41,18 +41,18 @@ typedef struct Sema {
     struct {
         Stmt **data;
         size_t len, cap;
-    } loops;       /* around the statement at hand */
+    } loops; /* around the statement at hand */
     struct {
         const Aff **data;
         size_t len, cap;
     } guards;      /* each >= 0 where the statement at hand runs: the conditions around it */
     PtrVec values; /* OPERATOR: DECL_VALUE in order */
     bool in_index_notation;
-    bool in_dims;    /* of a tensor's declaration */
-    bool incomplete; /* the sketch's body has errors: stores may be missing from what is known */
+    bool in_dims;                           /* of a tensor's declaration */
+    bool incomplete;                        /* the sketch's body has errors: stores may be missing from what is known */
     Definition *definitions[BUILTIN_COUNT]; /* read on first use */
-    const BuiltinInfo *defining; /* whose definition is typed: complaints name it; else null */
-    Stmt *stmt; /* at hand */
+    const BuiltinInfo *defining;            /* whose definition is typed: complaints name it; else null */
+    Stmt *stmt;                             /* at hand */
 } Sema;
 
 /* ---- sema.c ---- */
@@ -136,7 +136,7 @@ void sema_factor_types(Sema *s, Expr *e);
 void sema_settle(Expr *operand, Dtype join);
 /* Numbers that were taken for f32 meet f64: they are computed in it. */
 void sema_widen(Sema *s, Expr *e, Dtype dtype);
-void sema_fold(Sema *s, Expr *e); /* sema_fold.c: operations on scalars */
+void sema_fold(Sema *s, Expr *e);        /* sema_fold.c: operations on scalars */
 bool sema_folds(BuiltinId id, bool two); /* has this operation an affine form? */
 const Aff *sema_fold_affine(AffCtx *c, BuiltinId id, const Aff *a, const Aff *b);
 /* Types a bound call, operator or unary; operands must have been typed. */
@@ -222,7 +222,6 @@ bool sema_alloc_hint(const char *name, Place *place, unsigned *wish);
 void sema_presence(Sema *s, Block *sketch);
 void sema_parallel(Sema *s, Block *sketch);
 /* e = coefficient * var + rest; false when e is not linear in var. */
-bool sema_linear_in(Sema *s, const Aff *e, const Decl *var, const Aff **coefficient,
-                    const Aff **rest);
+bool sema_linear_in(Sema *s, const Aff *e, const Decl *var, const Aff **coefficient, const Aff **rest);
 
 #endif

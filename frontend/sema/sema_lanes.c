@@ -15,8 +15,7 @@ Interval flow_trim(Flow *f, const Aff *lo, const Aff *hi, const Aff *extent) {
 Interval flow_meet(Flow *f, Interval a, Interval b) {
     if (flow_is_full(&a)) return b;
     if (flow_is_full(&b) || (a.lo == b.lo && a.hi == b.hi)) return a;
-    return (Interval){aff_simplify(f->facts, aff_max(f->s->aff, a.lo, b.lo)),
-                      aff_simplify(f->facts, aff_min(f->s->aff, a.hi, b.hi))};
+    return (Interval){aff_simplify(f->facts, aff_max(f->s->aff, a.lo, b.lo)), aff_simplify(f->facts, aff_min(f->s->aff, a.hi, b.hi))};
 }
 
 /* Null when every axis is full. */
@@ -48,16 +47,13 @@ bool flow_same_presence(const Interval *a, const Interval *b, unsigned rank) {
 void flow_require_written(Flow *f, Decl *tile, Span span) {
     if (tile->kind != DECL_TILE || tile->is_workspace) return;
     flow_read(f, tile);
-    if (f->states[tile->order].written ||
-        f->reported[tile->order])
-        return;
+    if (f->states[tile->order].written || f->reported[tile->order]) return;
     f->reported[tile->order] = true;
     Diag *d = diag_report(f->s->diags, DIAG_unwritten_tile, span, tile->name);
     diag_note(f->s->diags, d, tile->span, "`%s` is made here without a value", tile->name);
     if (f->states[tile->order].writer)
-        diag_note(
-            f->s->diags, d, f->states[tile->order].writer->span,
-            "this write may not happen: a loop may run zero times, a branch may not be taken");
+        diag_note(f->s->diags, d, f->states[tile->order].writer->span,
+                  "this write may not happen: a loop may run zero times, a branch may not be taken");
 }
 
 static const Interval *visit_elementwise(Flow *f, const Expr *e) {
@@ -69,8 +65,7 @@ static const Interval *visit_elementwise(Flow *f, const Expr *e) {
         const Interval *p = flow_visit(f, x);
         unsigned offset = rank >= x->type.rank ? rank - x->type.rank : 0;
         for (unsigned k = 0; p && k < x->type.rank && k + offset < rank; k++) {
-            bool repeats = x->type.shape[k] != e->type.shape[k + offset] &&
-                           aff_is_const(x->type.shape[k], &(int64_t){0});
+            bool repeats = x->type.shape[k] != e->type.shape[k + offset] && aff_is_const(x->type.shape[k], &(int64_t){0});
             if (!repeats) axes[k + offset] = flow_meet(f, axes[k + offset], p[k]);
         }
     }
@@ -95,14 +90,12 @@ static bool flag_of(Flow *f, const Expr *e, const char *name) {
     BuiltinParam params[BUILTIN_MAX_PARAMS];
     size_t count = builtin_params(e->builtin, f->s->arena, params);
     for (size_t i = 0; i < count && i < e->bound_count; i++)
-        if (e->bound[i] && strcmp(params[i].name, name) == 0)
-            return const_is_true(&e->bound[i]->value);
+        if (e->bound[i] && strcmp(params[i].name, name) == 0) return const_is_true(&e->bound[i]->value);
     return false;
 }
 
 /* Leading axes of a factor line up with the `lead` of the product from the last one. */
-static void meet_leading(Flow *f, Interval *axes, unsigned lead, const Type *factor,
-                         const Interval *p) {
+static void meet_leading(Flow *f, Interval *axes, unsigned lead, const Type *factor, const Interval *p) {
     for (unsigned i = 0; p && i + 2 < factor->rank; i++) {
         Interval *axis = &axes[lead + i + 2 - factor->rank];
         int64_t extent;
@@ -147,21 +140,18 @@ static bool is_whole_end(Flow *f, const Interval *v, const Aff *extent) {
 
 static bool begins_at_zero(Flow *f, const Interval *v) {
     int64_t zero;
-    return flow_is_full(v) || (aff_is_const(v->lo, &zero) && zero <= 0) ||
-           aff_prove_le(f->facts, v->lo, aff_const(f->s->aff, 0));
+    return flow_is_full(v) || (aff_is_const(v->lo, &zero) && zero <= 0) || aff_prove_le(f->facts, v->lo, aff_const(f->s->aff, 0));
 }
 
 static void report_no_interval(Flow *f, const Expr *e) {
     Diag *d = diag_report(f->s->diags, DIAG_no_interval, e->span, builtin_info(e->builtin)->name);
-    diag_note(f->s->diags, d, SPAN_NONE,
-              "load the operand with pad= so that all of its lanes are present");
+    diag_note(f->s->diags, d, SPAN_NONE, "load the operand with pad= so that all of its lanes are present");
 }
 
 static Interval flipped(Flow *f, const Interval *v, const Aff *extent) {
     if (flow_is_full(v)) return *v;
     AffCtx *c = f->s->aff;
-    return flow_trim(f, aff_max(c, aff_const(c, 0), aff_sub(c, extent, v->hi)),
-                   aff_sub(c, extent, v->lo), extent);
+    return flow_trim(f, aff_max(c, aff_const(c, 0), aff_sub(c, extent, v->hi)), aff_sub(c, extent, v->lo), extent);
 }
 
 /* Sorted to the front, of k lanes. */
@@ -181,9 +171,8 @@ static const Interval *visit_along(Flow *f, const Expr *e) {
     if (e->builtin == BUILTIN_LINEAR_SCAN) return visit_elementwise(f, e);
     if (scan || (!p && e->builtin != BUILTIN_TOPK)) return p;
     for (int i = 0; p && i < e->type.rank; i++) axes[i] = p[i];
-    axes[at] = e->builtin == BUILTIN_FLIP
-                   ? flipped(f, &axes[at], x->type.shape[at])
-                   : packed(f, &axes[at], x->type.shape[at], e->type.shape[at]);
+    axes[at] =
+        e->builtin == BUILTIN_FLIP ? flipped(f, &axes[at], x->type.shape[at]) : packed(f, &axes[at], x->type.shape[at], e->type.shape[at]);
     return flow_keep(f, axes, e->type.rank);
 }
 
@@ -204,8 +193,7 @@ static const Interval *visit_reshape(Flow *f, const Expr *e) {
     AffCtx *c = f->s->aff;
     int same = 0;
     if (!p) return NULL;
-    for (; same < x->rank && same < to->rank && x->shape[same] == to->shape[same]; same++)
-        axes[same] = p[same];
+    for (; same < x->rank && same < to->rank && x->shape[same] == to->shape[same]; same++) axes[same] = p[same];
     const Aff *inner_x = aff_const(c, 1), *inner_to = inner_x;
     for (int i = same + 1; i < x->rank; i++) inner_x = aff_mul(c, inner_x, x->shape[i]);
     for (int i = same + 1; i < to->rank; i++) inner_to = aff_mul(c, inner_to, to->shape[i]);
@@ -213,8 +201,7 @@ static const Interval *visit_reshape(Flow *f, const Expr *e) {
         int64_t ratio;
         if (flow_is_full(&p[i])) continue;
         const Aff *times = aff_floordiv(c, inner_x, inner_to);
-        bool scales = i == same && same < to->rank && aff_is_const(times, &ratio) && ratio > 0 &&
-                      aff_mul(c, times, inner_to) == inner_x;
+        bool scales = i == same && same < to->rank && aff_is_const(times, &ratio) && ratio > 0 && aff_mul(c, times, inner_to) == inner_x;
         if (!scales) {
             report_no_interval(f, e);
             return NULL;

@@ -32,13 +32,11 @@ const Aff *sema_number(Sema *s, Expr *e) {
     if (e->affine) return e->affine;
     if (e->kind == EXPR_NAME && e->decl && e->decl->kind == DECL_TILE) return tile_leaf(s, e);
     bool foldable = e->bound_count >= 1 && e->builtin && e->kind != EXPR_NAME;
-    for (size_t i = 0; foldable && i < e->bound_count; i++)
-        foldable = i < 2 ? !e->bound[i] || is_number(e->bound[i]) : !e->bound[i];
+    for (size_t i = 0; foldable && i < e->bound_count; i++) foldable = i < 2 ? !e->bound[i] || is_number(e->bound[i]) : !e->bound[i];
     Expr *a = foldable ? e->bound[0] : NULL, *b = a && e->bound_count > 1 ? e->bound[1] : NULL;
     const Aff *folded = NULL;
     if (a && sema_folds(e->builtin, b != NULL))
-        folded =
-            sema_fold_affine(s->aff, e->builtin, sema_number(s, a), b ? sema_number(s, b) : NULL);
+        folded = sema_fold_affine(s->aff, e->builtin, sema_number(s, a), b ? sema_number(s, b) : NULL);
     return folded ? folded : opaque_leaf(s, e, e->kind == EXPR_NAME ? e->u.name.name : "value");
 }
 

@@ -61,9 +61,7 @@ static const Aff *extreme(Sema *s, const Aff *e, const Access *a, size_t from, b
         if (!aff_depends_on(e, loop->var)) continue;
         if (!loop->lo || !sema_linear_in(s, e, loop->var, &coefficient, &rest)) return NULL;
         bool rises = aff_prove_nonneg(loop->facts, coefficient);
-        if (!rises &&
-            !aff_prove_nonneg(loop->facts, aff_sub(s->aff, aff_const(s->aff, 0), coefficient)))
-            return NULL;
+        if (!rises && !aff_prove_nonneg(loop->facts, aff_sub(s->aff, aff_const(s->aff, 0), coefficient))) return NULL;
         const Aff *hi = from ? aff_bound_without(s->aff, loop->hi, a->loops[from - 1]->loop->var) : loop->hi;
         const Aff *last = aff_sub(s->aff, hi, aff_const(s->aff, 1));
         e = aff_add(s->aff, rest, aff_mul(s->aff, coefficient, rises == largest ? last : loop->lo));
@@ -78,14 +76,12 @@ static const Aff *width_of(Sema *s, const AxisIndex *axis) {
 }
 
 /* x and y, the offsets of two accesses of widths wx and wy, stay apart when one moves by `stride`. */
-static bool stay_apart(Sema *s, const LoopInfo *loop, const Aff *x_max, const Aff *wx,
-                       const Aff *y_min, const Aff *stride) {
+static bool stay_apart(Sema *s, const LoopInfo *loop, const Aff *x_max, const Aff *wx, const Aff *y_min, const Aff *stride) {
     return aff_prove_le(loop->facts, aff_add(s->aff, x_max, wx), aff_add(s->aff, y_min, stride));
 }
 
 /* What is left of e without the loops inside `level`, whose variables all count whole periods. */
-static const Aff *within_period(Sema *s, const Aff *e, const Access *a, size_t level,
-                                const Aff *period) {
+static const Aff *within_period(Sema *s, const Aff *e, const Access *a, size_t level, const Aff *period) {
     for (size_t i = level + 1; i < a->loop_count; i++) {
         const Aff *coefficient, *rest;
         int64_t none = 1;
@@ -98,8 +94,7 @@ static const Aff *within_period(Sema *s, const Aff *e, const Access *a, size_t l
 }
 
 /* Interleaved: loop variable v of range(n) takes places c*v in periods of c*n. */
-static bool interleaves(Sema *s, const Access *a, const Access *b, size_t axis, size_t level,
-                        const Aff *c, const Aff *rests[2]) {
+static bool interleaves(Sema *s, const Access *a, const Access *b, size_t axis, size_t level, const Aff *c, const Aff *rests[2]) {
     const LoopInfo *loop = a->loops[level]->loop;
     int64_t lo, step;
     bool counts = aff_is_const(loop->lo, &lo) && lo == 0 && aff_is_const(loop->step, &step) && step == 1;
@@ -118,14 +113,10 @@ static bool axis_separates(Sema *s, const Access *a, const Access *b, size_t axi
     const LoopInfo *loop = a->loops[level]->loop;
     const Aff *cx, *cy, *rx, *ry;
     if (x->kind == AXIS_GATHER || y->kind == AXIS_GATHER || !loop->step || !loop->lo) return false;
-    if (!sema_linear_in(s, x->start, loop->var, &cx, &rx) ||
-        !sema_linear_in(s, y->start, loop->var, &cy, &ry) || cx != cy)
-        return false;
+    if (!sema_linear_in(s, x->start, loop->var, &cx, &rx) || !sema_linear_in(s, y->start, loop->var, &cy, &ry) || cx != cy) return false;
     if (interleaves(s, a, b, axis, level, cx, (const Aff *[]){rx, ry})) return true;
-    const Aff *x_max = extreme(s, rx, a, level + 1, true),
-              *x_min = extreme(s, rx, a, level + 1, false);
-    const Aff *y_max = extreme(s, ry, b, level + 1, true),
-              *y_min = extreme(s, ry, b, level + 1, false);
+    const Aff *x_max = extreme(s, rx, a, level + 1, true), *x_min = extreme(s, rx, a, level + 1, false);
+    const Aff *y_max = extreme(s, ry, b, level + 1, true), *y_min = extreme(s, ry, b, level + 1, false);
     if (!x_max || !x_min || !y_max || !y_min) return false;
     const Aff *wx = width_of(s, x), *wy = width_of(s, y);
     const Aff *parts[] = {cx, x_max, x_min, y_max, y_min, wx, wy};
@@ -133,10 +124,8 @@ static bool axis_separates(Sema *s, const Access *a, const Access *b, size_t axi
     for (size_t i = 0; i < COUNT_OF(parts); i++)
         if (sema_varies(parts[i], &changes)) return false;
     const Aff *stride = aff_mul(s->aff, cx, loop->step);
-    if (!aff_prove_nonneg(loop->facts, stride))
-        stride = aff_sub(s->aff, aff_const(s->aff, 0), stride);
-    return stay_apart(s, loop, x_max, wx, y_min, stride) &&
-           stay_apart(s, loop, y_max, wy, x_min, stride);
+    if (!aff_prove_nonneg(loop->facts, stride)) stride = aff_sub(s->aff, aff_const(s->aff, 0), stride);
+    return stay_apart(s, loop, x_max, wx, y_min, stride) && stay_apart(s, loop, y_max, wy, x_min, stride);
 }
 
 /* Elements of a view are elements of its tensor; of one that is stored to, each is another one. */
@@ -153,8 +142,7 @@ static bool separates(Sema *s, const Access *a, const Access *b, size_t level) {
 
 /* Float sums in an order that --deterministic asks for. */
 static bool needs_order(const Sema *s, const Access *a) {
-    return s->options->deterministic && a->stmt->mode == STORE_ADD &&
-           dtype_is_float(a->slice->decl->type.dtype);
+    return s->options->deterministic && a->stmt->mode == STORE_ADD && dtype_is_float(a->slice->decl->type.dtype);
 }
 
 /* Updates in any order give the same (float sums up to rounding), and unique=true is the user's
@@ -177,7 +165,8 @@ static void report_conflict(Sema *s, const Access *a, const Access *b, Stmt *loo
                       "runs in order");
         else if (a->slice->decl != b->slice->decl)
             diag_note(s->diags, d, SPAN_NONE,
-                      "`%s` and `%s` are names of one memory, and only elements of one name are proved apart: store both by one view with an axis "
+                      "`%s` and `%s` are names of one memory, and only elements of one name are proved apart: store both by one view with "
+                      "an axis "
                       "more, as V[i, 0] and V[i, 1] of `view V[i: N, j: 2] = Y[2*i + j]`",
                       name, b->slice->decl->name);
         else
@@ -208,12 +197,13 @@ static void report_carried(Sema *s, const Stmt *stmt) {
     const LoopInfo *loop = stmt->loop;
     if (!loop->parallel || !loop->carried_count) return;
     const Decl *tile = loop->carried[0];
-    Diag *d = diag_report(s->diags, DIAG_parallel_carries, stmt->u.loop.var_span, stmt->u.loop.var,
-                          tile->name);
+    Diag *d = diag_report(s->diags, DIAG_parallel_carries, stmt->u.loop.var_span, stmt->u.loop.var, tile->name);
     diag_note(s->diags, d, tile->span, "`%s` is made here, outside the loop", tile->name);
-    diag_note(s->diags, d, SPAN_NONE,
-              loop->goes_on[0] ? "overwrite it in each iteration before it is read, or leave the hint out: iterations that go on from each other run in order"
-                               : "it is read behind the loop, which holds what the last iteration wrote: use it inside, or leave the hint out");
+    diag_note(
+        s->diags, d, SPAN_NONE,
+        loop->goes_on[0]
+            ? "overwrite it in each iteration before it is read, or leave the hint out: iterations that go on from each other run in order"
+            : "it is read behind the loop, which holds what the last iteration wrote: use it inside, or leave the hint out");
 }
 
 void sema_parallel(Sema *s, Block *sketch) {

@@ -28,9 +28,7 @@ static Interval loaded_axis(Flow *f, const AxisIndex *axis, const Aff *dim) {
     const Aff *zero = aff_const(c, 0), *left = aff_sub(c, aff_min(c, dim, axis->end), axis->start);
     const Aff *hi = aff_ceildiv(c, left, axis->step);
     const Aff *lo =
-        aff_prove_nonneg(f->facts, axis->start)
-            ? zero
-            : aff_max(c, zero, aff_ceildiv(c, aff_sub(c, zero, axis->start), axis->step));
+        aff_prove_nonneg(f->facts, axis->start) ? zero : aff_max(c, zero, aff_ceildiv(c, aff_sub(c, zero, axis->start), axis->step));
     return flow_trim(f, lo, aff_simplify(f->facts, hi), axis->count);
 }
 
@@ -44,16 +42,14 @@ static Interval extracted_axis(Flow *f, const AxisIndex *axis, const Interval *o
 }
 
 /* An index into an axis of a tile on which lanes are absent must hit a present one. */
-static void require_lane(Flow *f, const Stmt *stmt, const AxisIndex *axis, const Interval *of,
-                         const Aff *dim) {
+static void require_lane(Flow *f, const Stmt *stmt, const AxisIndex *axis, const Interval *of, const Aff *dim) {
     const Decl *from = stmt->value->decl;
     const Aff *last = aff_sub(f->s->aff, flow_is_full(of) ? dim : of->hi, aff_const(f->s->aff, 1));
     if (flow_is_full(of) || f->reported[from->order] ||
         (aff_prove_le(f->facts, of->lo, axis->start) && aff_prove_le(f->facts, axis->start, last)))
         return;
     f->reported[from->order] = true;
-    diag_report(f->s->diags, DIAG_scalar_presence, axis->span, stmt->targets[0]->name, from->name,
-                sema_aff_text(f->s, dim));
+    diag_report(f->s->diags, DIAG_scalar_presence, axis->span, stmt->targets[0]->name, from->name, sema_aff_text(f->s, dim));
 }
 
 static bool is_part(const Expr *slice) {
@@ -64,8 +60,7 @@ static bool is_whole(const Expr *slice) {
     int64_t start;
     for (size_t i = 0; i < slice->axis_count; i++) {
         const AxisIndex *axis = &slice->axes[i];
-        if (axis->kind != AXIS_RANGE || !aff_is_const(axis->start, &start) || start != 0 ||
-            axis->count != slice->decl->type.shape[i])
+        if (axis->kind != AXIS_RANGE || !aff_is_const(axis->start, &start) || start != 0 || axis->count != slice->decl->type.shape[i])
             return false;
     }
     return true;
@@ -124,8 +119,7 @@ static void meet_index(Flow *f, const Expr *slice, const Expr *index, Interval *
 }
 
 /* What a range or a dropped axis of the slice leaves present. */
-static void loaded_one(Flow *f, const Stmt *stmt, const AxisIndex *axis, const Interval *of,
-                       const Aff *dim, Interval *to) {
+static void loaded_one(Flow *f, const Stmt *stmt, const AxisIndex *axis, const Interval *of, const Aff *dim, Interval *to) {
     if (axis->kind == AXIS_POINT && of) require_lane(f, stmt, axis, of, dim);
     if (axis->kind == AXIS_RANGE) *to = loaded_axis(f, axis, dim);
     if (axis->kind == AXIS_RANGE && of) *to = extracted_axis(f, axis, of, *to);
@@ -164,8 +158,7 @@ static void report_uninitialised(Flow *f, const Stmt *stmt, Decl *tile) {
     if (!site || site->action != ACTION_ALLOC) return;
     Span call = site->u.assign.values[0]->span;
     diag_note(f->s->diags, d, tile->span, "`%s` is made here without a value", tile->name);
-    diag_fix(f->s->diags, d, (Span){call.file, call.end - 1, call.end - 1}, ", init=0",
-             "start from zero");
+    diag_fix(f->s->diags, d, (Span){call.file, call.end - 1, call.end - 1}, ", init=0", "start from zero");
 }
 
 static void visit_compute(Flow *f, Stmt *stmt) {
@@ -177,8 +170,7 @@ static void visit_compute(Flow *f, Stmt *stmt) {
         p = flow_meet_all(f, p, f->states[d->order].presence, d->type.rank);
     }
     stmt->presence = p;
-    for (size_t i = 0; i < stmt->target_count; i++)
-        write_tile(f, stmt->targets[i], p, stmt);
+    for (size_t i = 0; i < stmt->target_count; i++) write_tile(f, stmt->targets[i], p, stmt);
 }
 
 static void visit_action(Flow *f, Stmt *stmt) {
@@ -202,8 +194,7 @@ static void visit_action(Flow *f, Stmt *stmt) {
         visit_compute(f, stmt);
         break;
     case ACTION_SCALAR:
-        for (size_t i = 0; i < stmt->target_count; i++)
-            flow_visit_number(f, stmt->u.assign.values[i]);
+        for (size_t i = 0; i < stmt->target_count; i++) flow_visit_number(f, stmt->u.assign.values[i]);
         break;
     case ACTION_EQUATION:
     case ACTION_NONE:
@@ -232,8 +223,7 @@ static size_t changed_since(Flow *f, size_t mark, uint32_t before, Decl ***tiles
     *tiles = found;
     *old = ARENA_ARRAY(f->s->arena, TileState, kept + 1);
     for (size_t i = f->journal.len; i-- > mark;) {
-        Decl *tile = f->journal.data[i].tile,
-             **at = kept ? bsearch(&tile, found, kept, sizeof *found, by_order) : NULL;
+        Decl *tile = f->journal.data[i].tile, **at = kept ? bsearch(&tile, found, kept, sizeof *found, by_order) : NULL;
         if (at) (*old)[at - found] = f->journal.data[i].old;
     }
     return kept;
@@ -265,8 +255,7 @@ static const Stmt *load_behind(const Flow *f, const Stmt *writer) {
         const Decl *d = x && x->kind == EXPR_NAME ? x->decl : NULL;
         if (!d || d->kind != DECL_TILE) continue;
         const Stmt *from = f->states[d->order].writer;
-        if (from && from->action == ACTION_LOAD && !from->pad && from->kind == STMT_EXPR)
-            return from;
+        if (from && from->action == ACTION_LOAD && !from->pad && from->kind == STMT_EXPR) return from;
     }
     return NULL;
 }
@@ -274,16 +263,13 @@ static const Stmt *load_behind(const Flow *f, const Stmt *writer) {
 static void report_carried(Flow *f, const Decl *tile, const Stmt *loop, const Stmt *writer) {
     if (f->reported[tile->order]) return;
     f->reported[tile->order] = true;
-    Diag *d = diag_report(f->s->diags, DIAG_carried_presence, writer ? writer->span : tile->span,
-                          tile->name, loop->u.loop.var);
+    Diag *d = diag_report(f->s->diags, DIAG_carried_presence, writer ? writer->span : tile->span, tile->name, loop->u.loop.var);
     const Stmt *load = load_behind(f, writer);
     const char *identity = writer && writer->value ? identity_of(writer->value) : NULL;
-    diag_note(f->s->diags, d, loop->u.loop.var_span, "which lanes are present changes with `%s`",
-              loop->u.loop.var);
+    diag_note(f->s->diags, d, loop->u.loop.var_span, "which lanes are present changes with `%s`", loop->u.loop.var);
     if (!load || !identity) return;
     Span at = load->u.expr.value->span;
-    diag_fix(f->s->diags, d, (Span){at.file, at.end - 1, at.end - 1},
-             arena_printf(f->s->arena, ", pad=%s", identity),
+    diag_fix(f->s->diags, d, (Span){at.file, at.end - 1, at.end - 1}, arena_printf(f->s->arena, ", pad=%s", identity),
              "fill the absent lanes with the identity");
 }
 
@@ -309,8 +295,7 @@ static void forbid(Flow *f, DiagId id, const Decl *tile, const Stmt *stmt, TileS
 
 static bool depends_on_loop(const Interval *p, unsigned rank, const Changes *changes) {
     for (unsigned i = 0; p && i < rank; i++)
-        if (!flow_is_full(&p[i]) && (sema_varies(p[i].lo, changes) || sema_varies(p[i].hi, changes)))
-            return true;
+        if (!flow_is_full(&p[i]) && (sema_varies(p[i].lo, changes) || sema_varies(p[i].hi, changes))) return true;
     return false;
 }
 
@@ -350,8 +335,7 @@ static bool shrinks(Flow *f, Decl **tiles, TileState *entry, size_t count, const
     for (size_t i = 0; i < count; i++) {
         unsigned rank = tiles[i]->type.rank;
         const Interval *back = f->states[tiles[i]->order].presence;
-        if (!entry[i].written || depends_on_loop(back, rank, &(Changes){var, tiles, count}))
-            continue;
+        if (!entry[i].written || depends_on_loop(back, rank, &(Changes){var, tiles, count})) continue;
         const Interval *both = flow_meet_all(f, entry[i].presence, back, rank);
         any |= !flow_same_presence(both, entry[i].presence, rank);
         entry[i].presence = both;
@@ -456,9 +440,7 @@ static size_t count_statements(const Body *body) {
     for (size_t i = 0; i < body->count; i++) {
         const Stmt *stmt = body->data[i];
         if (stmt->kind == STMT_FOR) count += count_statements(&stmt->u.loop.body);
-        if (stmt->kind == STMT_IF)
-            count += count_statements(&stmt->u.branch.then_body) +
-                     count_statements(&stmt->u.branch.else_body);
+        if (stmt->kind == STMT_IF) count += count_statements(&stmt->u.branch.then_body) + count_statements(&stmt->u.branch.else_body);
     }
     return count;
 }

@@ -8,7 +8,7 @@
 typedef struct {
     Sema *s;
     const Block *op;
-    const Expr *left;                 /* Y[t, n] */
+    const Expr *left;                /* Y[t, n] */
     const char *index[AST_MAX_RANK]; /* the name that each axis of the left side runs by; null: none */
     unsigned count;
 } Equation;
@@ -18,29 +18,33 @@ typedef struct {
     const Expr *at;
     const char *name;
     bool padded_zero;
-    unsigned axes;   /* that are shifted */
-    unsigned axis;   /* the last of them */
-    int64_t by;      /* along it; 0: by no known number */
+    unsigned axes; /* that are shifted */
+    unsigned axis; /* the last of them */
+    int64_t by;    /* along it; 0: by no known number */
 } Shift;
 
 typedef VEC(Shift) ShiftVec;
 
 static const Expr *target_of(const Stmt *stmt) {
-    return stmt->kind == STMT_ASSIGN && stmt->u.assign.target_count == 1 && stmt->u.assign.value_count == 1 ? stmt->u.assign.targets[0] : NULL;
+    return stmt->kind == STMT_ASSIGN && stmt->u.assign.target_count == 1 && stmt->u.assign.value_count == 1 ? stmt->u.assign.targets[0]
+                                                                                                            : NULL;
 }
 
 static const char *base_name(const Expr *e) {
     const Expr *base = e && e->kind == EXPR_INDEX ? e->u.index.base : e;
-    if (base && base->kind == EXPR_CALL && strcmp(base->u.call.callee, "pad") == 0 && base->u.call.args.count) base = base->u.call.args.data[0].value;
+    if (base && base->kind == EXPR_CALL && strcmp(base->u.call.callee, "pad") == 0 && base->u.call.args.count)
+        base = base->u.call.args.data[0].value;
     return base && base->kind == EXPR_NAME ? base->u.name.name : NULL;
 }
 
 static bool mentions(const Expr *e, const char *name) {
     if (!e) return false;
     switch (e->kind) {
-    case EXPR_NAME: return strcmp(e->u.name.name, name) == 0;
+    case EXPR_NAME:
+        return strcmp(e->u.name.name, name) == 0;
     case EXPR_UNARY:
-    case EXPR_BINARY: return mentions(e->u.oper.a, name) || mentions(e->u.oper.b, name);
+    case EXPR_BINARY:
+        return mentions(e->u.oper.a, name) || mentions(e->u.oper.b, name);
     case EXPR_CALL:
         for (size_t i = 0; i < e->u.call.args.count; i++)
             if (mentions(e->u.call.args.data[i].value, name)) return true;
@@ -49,7 +53,8 @@ static bool mentions(const Expr *e, const char *name) {
         for (size_t i = 0; i < e->u.index.count; i++)
             if (mentions(e->u.index.items[i], name)) return true;
         return mentions(e->u.index.base, name);
-    default: return false;
+    default:
+        return false;
     }
 }
 
@@ -129,8 +134,10 @@ static void collect(const Equation *q, const Expr *e, const char *name, ShiftVec
     case EXPR_CALL:
         for (size_t i = 0; i < e->u.call.args.count; i++) collect(q, e->u.call.args.data[i].value, name, found);
         return;
-    case EXPR_INDEX: break;
-    default: return;
+    case EXPR_INDEX:
+        break;
+    default:
+        return;
     }
     const char *read = base_name(e);
     if (read && (!name || strcmp(read, name) == 0)) VEC_PUSH(q->s->arena, found, shift_of(q, e));
@@ -202,14 +209,15 @@ static bool whole_text(const Equation *q, const Expr *e, Str *out, bool *any) {
         }
         str_append(out, ")");
         return true;
-    default: return false;
+    default:
+        return false;
     }
 }
 
 typedef struct {
-    Str a, b;    /* y = a * before + b */
+    Str a, b;     /* y = a * before + b */
     bool tensors; /* b has a tensor */
-    bool plain;  /* no a: it is 1 */
+    bool plain;   /* no a: it is 1 */
     unsigned reads;
 } Linear;
 
@@ -233,8 +241,10 @@ static bool terms(const Equation *q, const Expr *e, const Shift *at, bool minus,
         if (minus && l->plain) str_append(&l->a, "1"), l->plain = false;
         return good;
     }
-    if (l->b.len) str_append(&l->b, minus ? " - " : " + ");
-    else if (minus) str_append(&l->b, "-");
+    if (l->b.len)
+        str_append(&l->b, minus ? " - " : " + ");
+    else if (minus)
+        str_append(&l->b, "-");
     return whole_text(q, e, &l->b, &l->tensors);
 }
 
@@ -257,14 +267,16 @@ static void say_scan(const Equation *q, Diag *d, const Shift *at, const Expr *va
     bool exact = at->padded_zero && is_made_once(q, at->name) && terms(q, value, at, false, &l) && l.reads == 1 && l.tensors;
     for (unsigned i = 0; i < q->count; i++) exact &= q->left->u.index.items[i]->kind == EXPR_NAME;
     if (exact && l.plain)
-        diag_note(s->diags, d, SPAN_NONE, "what runs along an axis is a scan; write `%s = cumsum(%s, axis=%u%s)`, which begins from 0", at->name, l.b.data,
-                  at->axis, reverse);
+        diag_note(s->diags, d, SPAN_NONE, "what runs along an axis is a scan; write `%s = cumsum(%s, axis=%u%s)`, which begins from 0",
+                  at->name, l.b.data, at->axis, reverse);
     else if (exact)
-        diag_note(s->diags, d, SPAN_NONE, "what runs along an axis is a scan; write `%s = linear_scan(%s, %s, axis=%u%s)`, which begins from 0", at->name,
-                  l.a.data, l.b.data, at->axis, reverse);
+        diag_note(s->diags, d, SPAN_NONE,
+                  "what runs along an axis is a scan; write `%s = linear_scan(%s, %s, axis=%u%s)`, which begins from 0", at->name, l.a.data,
+                  l.b.data, at->axis, reverse);
     else
         diag_note(s->diags, d, SPAN_NONE,
-                  "what runs along an axis is a scan: `%s = linear_scan(a, b, axis=%u%s)` is y[t] = a[t] * y[t %s 1] + b[t], where a and b do not read "
+                  "what runs along an axis is a scan: `%s = linear_scan(a, b, axis=%u%s)` is y[t] = a[t] * y[t %s 1] + b[t], where a and b "
+                  "do not read "
                   "`%s`; `cumsum`, `cumprod`, `cummax` serve where a + b, a * b or max is all",
                   at->name, at->axis, reverse, at->by > 0 ? "+" : "-", at->name);
     str_release(&l.a);
@@ -273,18 +285,21 @@ static void say_scan(const Equation *q, Diag *d, const Shift *at, const Expr *va
 
 static void say_old(Sema *s, Diag *d, const Shift *at) {
     const char *text = sema_source_text(s, at->at->span), *open = strrchr(text, '[');
-    diag_note(s->diags, d, SPAN_NONE, "if what `%s` held before is meant, name it in an equation before this one, `OLD = %s`, and read `OLD%s`", at->name,
-              at->name, open ? open : "[...]");
+    diag_note(s->diags, d, SPAN_NONE,
+              "if what `%s` held before is meant, name it in an equation before this one, `OLD = %s`, and read `OLD%s`", at->name, at->name,
+              open ? open : "[...]");
 }
 
 static void report(const Equation *q, const Shift *at, const Expr *value) {
     Sema *s = q->s;
     Diag *d = diag_report(s->diags, DIAG_recurrence, at->at->span, at->name);
     bool scan = at->axes == 1 && (at->by == 1 || at->by == -1);
-    if (scan) say_scan(q, d, at, value);
+    if (scan)
+        say_scan(q, d, at, value);
     else
         diag_note(s->diags, d, SPAN_NONE,
-                  "no operation of an operator makes elements in such an order; a sketch does: a `for` runs in order, and loads what it has stored");
+                  "no operation of an operator makes elements in such an order; a sketch does: a `for` runs in order, and loads what it "
+                  "has stored");
     say_old(s, d, at);
 }
 
@@ -339,7 +354,8 @@ static bool recurs_through_others(Sema *s, const Block *op, size_t at) {
         Diag *d = diag_report(s->diags, DIAG_recurrence, one->at->span, one->name);
         diag_note(s->diags, d, target_of(op->body.data[maker])->span, "this equation makes `%s` out of it", one->name);
         diag_note(s->diags, d, SPAN_NONE,
-                  "put the equations into one; y[t] = a[t] * y[t %s 1] + b[t] is `y = linear_scan(a, b, axis=%u%s)`, where a and b do not read `%s`",
+                  "put the equations into one; y[t] = a[t] * y[t %s 1] + b[t] is `y = linear_scan(a, b, axis=%u%s)`, where a and b do not "
+                  "read `%s`",
                   one->by > 0 ? "+" : "-", one->axis, one->by > 0 ? ", reverse=true" : "", one->name);
         say_old(s, d, one);
         return true;

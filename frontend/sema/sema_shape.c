@@ -25,10 +25,8 @@ bool sema_broadcast(Sema *s, Expr *at, const Type *a, const Type *b, Type *resul
         const Aff *x = wide->shape[i], *y = i < offset ? x : narrow->shape[i - offset];
         shape[i] = is_one(x) ? y : x;
         if (is_one(x) || is_one(y) || sema_same_extent(s, x, y)) continue;
-        Diag *d = diag_report(s->diags, DIAG_shape_mismatch, at->span, sema_type_text(s, a),
-                              sema_type_text(s, b));
-        diag_note(s->diags, d, SPAN_NONE, "axes are matched from the last one; %s and %s differ",
-                  sema_aff_text(s, x), sema_aff_text(s, y));
+        Diag *d = diag_report(s->diags, DIAG_shape_mismatch, at->span, sema_type_text(s, a), sema_type_text(s, b));
+        diag_note(s->diags, d, SPAN_NONE, "axes are matched from the last one; %s and %s differ", sema_aff_text(s, x), sema_aff_text(s, y));
         return false;
     }
     Type joined = *wide;
@@ -44,8 +42,7 @@ bool sema_repeats_to(Sema *s, const Type *from, const Type *to) {
     if (from->rank > to->rank) return false;
     unsigned offset = to->rank - from->rank;
     for (unsigned i = 0; i < from->rank; i++)
-        if (!is_one(from->shape[i]) && !sema_same_extent(s, from->shape[i], to->shape[i + offset]))
-            return false;
+        if (!is_one(from->shape[i]) && !sema_same_extent(s, from->shape[i], to->shape[i + offset])) return false;
     return true;
 }
 
@@ -63,8 +60,7 @@ const Aff **sema_shape_list(Sema *s, Expr *list, size_t *rank) {
         shape[i] = sema_scalar(s, items[i], "an extent");
         if (!shape[i]) return NULL;
         if (sema_is_dynamic(shape[i])) {
-            sema_error(s, DIAG_bad_extent, items[i]->span,
-                       "an extent is known at launch; alloc the largest and load a part of it");
+            sema_error(s, DIAG_bad_extent, items[i]->span, "an extent is known at launch; alloc the largest and load a part of it");
             return NULL;
         }
         if (!aff_is_const(shape[i], &value) || value >= 0) continue;
@@ -86,8 +82,7 @@ static bool is_negative(const Aff *e) {
 static void report_negative(Sema *s, const Expr *e, const Aff *at, const Aff *dim) {
     const char *text = sema_aff_text(s, aff_simplify(s->facts, aff_add(s->aff, dim, at)));
     Diag *d = diag_report(s->diags, DIAG_negative_start, e->span);
-    diag_note(s->diags, d, SPAN_NONE, "the axis has extent %s; counted from its end this is %s",
-              sema_aff_text(s, dim), text);
+    diag_note(s->diags, d, SPAN_NONE, "the axis has extent %s; counted from its end this is %s", sema_aff_text(s, dim), text);
     diag_fix(s->diags, d, e->span, text, "count from the end of the axis");
 }
 
@@ -97,9 +92,7 @@ static bool range_axis(Sema *s, Expr *item, const Aff *dim, AxisIndex *axis) {
     axis->kind = AXIS_RANGE;
     axis->start = lo ? sema_scalar(s, lo, "the start of a slice") : aff_const(s->aff, 0);
     axis->end = hi ? sema_scalar(s, hi, "the end of a slice") : dim;
-    if (!axis->start || !axis->end ||
-        (step && !sema_const_int(s, step, "the step of a slice", &by)))
-        return false;
+    if (!axis->start || !axis->end || (step && !sema_const_int(s, step, "the step of a slice", &by))) return false;
     if (by <= 0) {
         diag_report(s->diags, DIAG_bad_step, step->span);
         return false;
@@ -110,8 +103,7 @@ static bool range_axis(Sema *s, Expr *item, const Aff *dim, AxisIndex *axis) {
         return false;
     }
     axis->step = aff_const(s->aff, by);
-    axis->count = aff_simplify(
-        s->facts, aff_ceildiv(s->aff, aff_sub(s->aff, axis->end, axis->start), axis->step));
+    axis->count = aff_simplify(s->facts, aff_ceildiv(s->aff, aff_sub(s->aff, axis->end, axis->start), axis->step));
     return true;
 }
 
@@ -150,8 +142,7 @@ static Decl *slice_base(Sema *s, Expr *e) {
     bool sliced = d && (d->kind == DECL_TENSOR || d->kind == DECL_VIEW || d->kind == DECL_TILE ||
                         (d->kind == DECL_VALUE && type_is_shaped(&d->type)));
     if (!sliced) {
-        sema_error(s, DIAG_bad_operand, base->span,
-                   "only tensors, views and tiles have slices; this is %s",
+        sema_error(s, DIAG_bad_operand, base->span, "only tensors, views and tiles have slices; this is %s",
                    d ? sema_type_text(s, &d->type) : "an expression");
         return NULL;
     }
@@ -170,8 +161,7 @@ static bool join_indices(Sema *s, Expr *e, Type *joined) {
         if (axis->kind != AXIS_GATHER) continue;
         Type before = *joined;
         if (first) *joined = axis->index->type;
-        if (!first && !sema_broadcast(s, axis->index, &before, &axis->index->type, joined))
-            return false;
+        if (!first && !sema_broadcast(s, axis->index, &before, &axis->index->type, joined)) return false;
         first = false;
     }
     return true;
@@ -196,8 +186,7 @@ static bool set_slice_type(Sema *s, Expr *e) {
         diag_report(s->diags, DIAG_rank_limit, e->span, "this slice", AST_MAX_RANK);
         return false;
     }
-    e->type = (Type){
-        .kind = TYPE_TENSOR, .dtype = e->decl->type.dtype, .rank = (uint8_t)rank, .shape = shape};
+    e->type = (Type){.kind = TYPE_TENSOR, .dtype = e->decl->type.dtype, .rank = (uint8_t)rank, .shape = shape};
     return true;
 }
 
@@ -213,8 +202,7 @@ bool sema_slice(Sema *s, Expr *e) {
     bool good = d != NULL;
     size_t count = e->kind == EXPR_INDEX ? e->u.index.count : 0;
     if (d && count > d->type.rank) {
-        Diag *diag = diag_report(s->diags, DIAG_index_count, e->span, d->name, d->type.rank,
-                                 (unsigned)count);
+        Diag *diag = diag_report(s->diags, DIAG_index_count, e->span, d->name, d->type.rank, (unsigned)count);
         diag_note(s->diags, diag, d->span, "`%s` is %s", d->name, sema_type_text(s, &d->type));
         good = false;
     }
@@ -277,74 +265,58 @@ static bool is_cut(Sema *s, const Aff *count, const Aff *extent) {
         const Aff *least = single ? count : count->args[i];
         if (least->kind != AFF_MIN || (!single && count->coefs[i] != 1)) continue;
         const Aff *rest = aff_sub(s->aff, count, least);
-        if (is_cut(s, aff_add(s->aff, rest, least->args[0]), extent) ||
-            is_cut(s, aff_add(s->aff, rest, least->args[1]), extent))
+        if (is_cut(s, aff_add(s->aff, rest, least->args[0]), extent) || is_cut(s, aff_add(s->aff, rest, least->args[1]), extent))
             return true;
     }
     return false;
 }
 
 /* A loop over ceil(D, w) tiles whose variable is used as if it counted elements. */
-static const Stmt *stride_mistake(Sema *s, const AxisIndex *axis, const Aff *dim,
-                                  const Aff *width) {
+static const Stmt *stride_mistake(Sema *s, const AxisIndex *axis, const Aff *dim, const Aff *width) {
     for (size_t i = s->loops.len; i-- > 0;) {
         const LoopInfo *loop = s->loops.data[i]->loop;
         const Aff *coefficient, *rest;
-        if (!loop->hi || !loop->step || !is_one(loop->step) || is_one(width) ||
-            !aff_depends_on(axis->start, loop->var)) continue;
-        if (!sema_linear_in(s, axis->start, loop->var, &coefficient, &rest) || !is_one(coefficient))
-            continue;
+        if (!loop->hi || !loop->step || !is_one(loop->step) || is_one(width) || !aff_depends_on(axis->start, loop->var)) continue;
+        if (!sema_linear_in(s, axis->start, loop->var, &coefficient, &rest) || !is_one(coefficient)) continue;
         bool divides = loop->hi->kind == AFF_FLOORDIV && loop->hi->args[1] == width;
         if (divides || loop->hi == aff_ceildiv(s->aff, dim, width)) return s->loops.data[i];
     }
     return NULL;
 }
 
-static void report_stride(Sema *s, const AxisIndex *axis, const Expr *item, const Stmt *loop,
-                          const Aff *width) {
+static void report_stride(Sema *s, const AxisIndex *axis, const Expr *item, const Stmt *loop, const Aff *width) {
     const char *var = loop->u.loop.var, *by = sema_aff_text(s, width);
     const Expr *hi = item->u.slice.hi;
-    if (hi && hi->kind == EXPR_BINARY && hi->u.oper.op == OPER_ADD &&
-        hi->u.oper.b->kind == EXPR_NAME)
-        by = hi->u.oper.b->u.name.name;
+    if (hi && hi->kind == EXPR_BINARY && hi->u.oper.op == OPER_ADD && hi->u.oper.b->kind == EXPR_NAME) by = hi->u.oper.b->u.name.name;
     Diag *d = diag_report(s->diags, DIAG_slice_stride, axis->span, var, by);
-    diag_note(s->diags, d, loop->u.loop.range->span, "`%s` counts tiles of %s elements here", var,
-              by);
-    diag_fix(s->diags, d, axis->span, arena_printf(s->arena, "%s*%s:(%s+1)*%s", var, by, var, by),
-             "let the slice mean elements");
-    diag_note(s->diags, d, SPAN_NONE,
-              "if a sliding window is meant, say so: @llm_hint(\"sliding_window\")");
+    diag_note(s->diags, d, loop->u.loop.range->span, "`%s` counts tiles of %s elements here", var, by);
+    diag_fix(s->diags, d, axis->span, arena_printf(s->arena, "%s*%s:(%s+1)*%s", var, by, var, by), "let the slice mean elements");
+    diag_note(s->diags, d, SPAN_NONE, "if a sliding window is meant, say so: @llm_hint(\"sliding_window\")");
 }
 
 static bool axis_fits(Sema *s, Expr *slice, size_t i, const Decl *tile, unsigned k) {
     AxisIndex *axis = &slice->axes[i];
     const Aff *dim = slice->decl->type.shape[i], *extent = tile->type.shape[k];
-    bool ragged = !sema_same_extent(s, axis->count, extent) &&
-                  (is_ragged(s, axis, dim, extent) || is_cut(s, axis->count, extent));
+    bool ragged = !sema_same_extent(s, axis->count, extent) && (is_ragged(s, axis, dim, extent) || is_cut(s, axis->count, extent));
     if (!ragged && !sema_same_extent(s, axis->count, extent)) {
         Diag *d =
-            diag_report(s->diags, DIAG_extent_mismatch, axis->span, sema_aff_text(s, axis->count),
-                        tile->name, sema_aff_text(s, extent), k);
+            diag_report(s->diags, DIAG_extent_mismatch, axis->span, sema_aff_text(s, axis->count), tile->name, sema_aff_text(s, extent), k);
         diag_note(s->diags, d, tile->span, "`%s` is made here", tile->name);
         return false;
     }
     axis->count = extent;
     const Expr *item = slice->u.index.count > i ? slice->u.index.items[i] : NULL;
-    const Stmt *loop = item && !sema_has_hint(s->stmt, "sliding_window")
-                           ? stride_mistake(s, axis, dim, extent)
-                           : NULL;
+    const Stmt *loop = item && !sema_has_hint(s->stmt, "sliding_window") ? stride_mistake(s, axis, dim, extent) : NULL;
     if (loop) report_stride(s, axis, item, loop, extent);
     return !loop;
 }
 
 /* The index tiles' axes are the tile's from `k` on. */
-static bool indices_fit(Sema *s, const Expr *slice, const AxisIndex *axis, const Decl *tile,
-                        unsigned k) {
+static bool indices_fit(Sema *s, const Expr *slice, const AxisIndex *axis, const Decl *tile, unsigned k) {
     for (unsigned a = 0; a < slice->gather_rank; a++, k++) {
         const Aff *have = slice->type.shape[k], *want = tile->type.shape[k];
         if (sema_same_extent(s, have, want)) continue;
-        Diag *d = diag_report(s->diags, DIAG_extent_mismatch, axis->span, sema_aff_text(s, have),
-                              tile->name, sema_aff_text(s, want), k);
+        Diag *d = diag_report(s->diags, DIAG_extent_mismatch, axis->span, sema_aff_text(s, have), tile->name, sema_aff_text(s, want), k);
         diag_note(s->diags, d, tile->span, "`%s` is made here", tile->name);
         return false;
     }
@@ -353,12 +325,9 @@ static bool indices_fit(Sema *s, const Expr *slice, const AxisIndex *axis, const
 
 bool sema_slice_fits(Sema *s, Expr *slice, const Decl *tile, Span span) {
     if (slice->type.rank != tile->type.rank) {
-        Diag *d = diag_report(s->diags, DIAG_rank_mismatch, span, slice->type.rank, tile->name,
-                              tile->type.rank);
-        diag_note(s->diags, d, slice->span, "the slice is %s; an index without `:` drops its axis",
-                  sema_type_text(s, &slice->type));
-        diag_note(s->diags, d, tile->span, "`%s` is %s", tile->name,
-                  sema_type_text(s, &tile->type));
+        Diag *d = diag_report(s->diags, DIAG_rank_mismatch, span, slice->type.rank, tile->name, tile->type.rank);
+        diag_note(s->diags, d, slice->span, "the slice is %s; an index without `:` drops its axis", sema_type_text(s, &slice->type));
+        diag_note(s->diags, d, tile->span, "`%s` is %s", tile->name, sema_type_text(s, &tile->type));
         return false;
     }
     bool good = true, gathered = false;
@@ -386,8 +355,7 @@ static const Aff *replace_leaf(void *ctx, const Aff *leaf) {
     return leaf->kind == AFF_VAR && leaf->var == r->var ? r->value : NULL;
 }
 
-bool sema_linear_in(Sema *s, const Aff *e, const Decl *var, const Aff **coefficient,
-                    const Aff **rest) {
+bool sema_linear_in(Sema *s, const Aff *e, const Decl *var, const Aff **coefficient, const Aff **rest) {
     Replace zero = {var, aff_const(s->aff, 0)}, one = {var, aff_const(s->aff, 1)};
     *rest = aff_substitute(s->aff, e, replace_leaf, &zero);
     *coefficient = aff_sub(s->aff, aff_substitute(s->aff, e, replace_leaf, &one), *rest);

@@ -32,8 +32,7 @@ static void check_alloc(Sema *s, Stmt *stmt, Expr *target, Expr *call) {
     if (sema_bind_call(s, call, false, &info)) {
         size_t rank;
         const Aff **shape = sema_shape_list(s, call->bound[0], &rank);
-        Expr *dtype = sema_argument(call, &info, "dtype"),
-             *init = sema_argument(call, &info, "init");
+        Expr *dtype = sema_argument(call, &info, "dtype"), *init = sema_argument(call, &info, "init");
         Expr *hints = sema_argument(call, &info, "llm_hint");
         if (shape) d->type = (Type){.kind = TYPE_TILE, .rank = (uint8_t)rank, .shape = shape};
         if (dtype && !sema_dtype_arg(s, dtype, &d->type.dtype)) d->type.kind = TYPE_ERROR; /* of which nothing else is said */
@@ -53,10 +52,8 @@ static void check_alloc(Sema *s, Stmt *stmt, Expr *target, Expr *call) {
 static bool computes(const Expr *e) {
     const BuiltinInfo *row = builtin_info(e->builtin);
     if (e->kind != EXPR_UNARY && e->kind != EXPR_BINARY && e->kind != EXPR_CALL) return false;
-    return row->rule != RULE_COMPARE && row->rule != RULE_LOGIC && row->rule != RULE_CAST &&
-           row->rule != RULE_ARG_REDUCE &&
-           (row->class == CLASS_ELEMENTWISE || row->class == CLASS_REDUCE ||
-            row->class == CLASS_COMPOSITE);
+    return row->rule != RULE_COMPARE && row->rule != RULE_LOGIC && row->rule != RULE_CAST && row->rule != RULE_ARG_REDUCE &&
+           (row->class == CLASS_ELEMENTWISE || row->class == CLASS_REDUCE || row->class == CLASS_COMPOSITE);
 }
 
 /* An operation computes in the join of its operands and its destination, floats in f32 at least:
@@ -83,8 +80,8 @@ static void settle_target(Sema *s, Decl *d, Expr *value) {
 static bool fits_tile(Sema *s, const Expr *value, const Decl *d, bool fills) {
     if (value->type.kind == TYPE_SCALAR && (fills || d->type.rank == 0)) return true;
     if (value->type.kind == TYPE_TILE && sema_same_shape(s, &value->type, &d->type)) return true;
-    Diag *diag = diag_report(s->diags, DIAG_target_shape, value->span,
-                             sema_type_text(s, &value->type), d->name, sema_type_text(s, &d->type));
+    Diag *diag =
+        diag_report(s->diags, DIAG_target_shape, value->span, sema_type_text(s, &value->type), d->name, sema_type_text(s, &d->type));
     diag_note(s->diags, diag, d->span, "`%s` is made here", d->name);
     if (value->type.kind == TYPE_SCALAR)
         diag_note(s->diags, diag, SPAN_NONE, "to fill the tile with a number: copy(NUMBER, %s), or alloc(..., init=NUMBER)", d->name);
@@ -95,8 +92,7 @@ static void write_tile(Sema *s, Stmt *stmt, Decl *d, Expr *value, bool fills) {
     if (!fits_tile(s, value, d, fills)) return;
     if (value->kind == EXPR_NAME && value->type.kind == TYPE_TILE &&
         value->type.dtype == DTYPE_NONE) /* a copy of a tile that nothing gave a type yet */
-        value->decl->type.dtype = value->type.dtype =
-            d->type.dtype != DTYPE_NONE ? d->type.dtype : DTYPE_F32;
+        value->decl->type.dtype = value->type.dtype = d->type.dtype != DTYPE_NONE ? d->type.dtype : DTYPE_F32;
     settle_target(s, d, value);
     if (value->type.dtype == DTYPE_NONE) {
         sema_error(s, DIAG_missing_dtype, value->span, "cast");
@@ -123,11 +119,9 @@ static void make_tile(Sema *s, Stmt *stmt, const Expr *target, Expr *value) {
 static Decl *destination(Sema *s, Expr *e, const char *what) {
     if (e->kind == EXPR_INDEX) {
         if (sema_slice(s, e) && e->decl->kind == DECL_TILE)
-            sema_error(s, DIAG_bad_target, e->span,
-                       "%s goes into a whole tile; a slice of one is written by store", what);
+            sema_error(s, DIAG_bad_target, e->span, "%s goes into a whole tile; a slice of one is written by store", what);
         else if (!sema_is_error(e))
-            sema_error(s, DIAG_bad_target, e->span,
-                       "%s goes into a tile; a tensor is written by store", what);
+            sema_error(s, DIAG_bad_target, e->span, "%s goes into a tile; a tensor is written by store", what);
         return NULL;
     }
     Decl *d = e->kind == EXPR_NAME ? sema_find(s, e->u.name.name) : NULL;
@@ -155,11 +149,9 @@ static bool check_single(Sema *s, const Stmt *stmt, const Expr *slice, const Dec
         const AxisIndex *axis = &slice->axes[i];
         const Aff *dim = slice->decl->type.shape[i];
         if (axis->kind != AXIS_POINT || sema_is_inside(s, axis->start, dim)) continue;
-        Diag *d = diag_report(s->diags, DIAG_scalar_presence, axis->span, tile->name,
-                              slice->decl->name, sema_aff_text(s, dim));
+        Diag *d = diag_report(s->diags, DIAG_scalar_presence, axis->span, tile->name, slice->decl->name, sema_aff_text(s, dim));
         Span call = stmt->u.expr.value->span;
-        diag_fix(s->diags, d, (Span){call.file, call.end - 1, call.end - 1}, ", pad=0",
-                 "say what stands outside");
+        diag_fix(s->diags, d, (Span){call.file, call.end - 1, call.end - 1}, ", pad=0", "say what stands outside");
         return false;
     }
     return true;
@@ -173,20 +165,17 @@ static bool check_part_indices(Sema *s, const Expr *slice, bool stores) {
         if (slice->axes[i].kind != AXIS_GATHER || found++ == 0) continue;
         Diag *d = diag_report(s->diags, DIAG_tile_slice_index, slice->axes[i].span, slice->decl->name,
                               stores ? "is not stored to by an index tile" : "has one index tile in a slice");
-        diag_note(s->diags, d, slice->decl->span, "store it to a workspace, and %s there",
-                  stores ? "scatter" : "gather");
+        diag_note(s->diags, d, slice->decl->span, "store it to a workspace, and %s there", stores ? "scatter" : "gather");
         return false;
     }
     return true;
 }
 
 static void check_load(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
-    Expr *source = call->bound[0], *target = info->outputs[0],
-         *pad = sema_argument(call, info, "pad");
+    Expr *source = call->bound[0], *target = info->outputs[0], *pad = sema_argument(call, info, "pad");
     Decl *d = destination(s, target, "a load");
     Decl *named = source->kind == EXPR_NAME ? sema_find(s, source->u.name.name) : NULL;
-    if (pad && sema_expr(s, pad)->kind != TYPE_ERROR && pad->value.kind == CONST_NONE)
-        sema_error(s, DIAG_not_constant, pad->span, "pad=");
+    if (pad && sema_expr(s, pad)->kind != TYPE_ERROR && pad->value.kind == CONST_NONE) sema_error(s, DIAG_not_constant, pad->span, "pad=");
     stmt->pad = pad;
     stmt->value = source;
     stmt->into = target;
@@ -200,8 +189,7 @@ static void check_load(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
     else if (source->kind == EXPR_INDEX)
         sema_slice(s, source);
     else
-        sema_error(s, DIAG_bad_operand, source->span,
-                   "load reads a slice of a tensor, TENSOR[a:b, ...]");
+        sema_error(s, DIAG_bad_operand, source->span, "load reads a slice of a tensor, TENSOR[a:b, ...]");
     if (!d || !source->decl || sema_is_error(source) || source->type.kind != TYPE_TENSOR) return;
     if (!check_part_indices(s, source, false)) return;
     Decl *from = sema_memory(source->decl);
@@ -215,10 +203,9 @@ static void check_load(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
 
 static void read_mode(Sema *s, Stmt *stmt, const Expr *mode) {
     static const char *const MODES[] = {"set", "add", "max", "min"};
-    const char *text = mode->kind == EXPR_NAME ? mode->u.name.name
-                       : mode->kind == EXPR_CONST && mode->u.constant.kind == CONST_STRING
-                           ? mode->u.constant.s
-                           : "";
+    const char *text = mode->kind == EXPR_NAME                                             ? mode->u.name.name
+                       : mode->kind == EXPR_CONST && mode->u.constant.kind == CONST_STRING ? mode->u.constant.s
+                                                                                           : "";
     for (size_t i = 0; i < COUNT_OF(MODES); i++)
         if (strcmp(text, MODES[i]) == 0) {
             stmt->mode = (StoreMode)i;
@@ -231,8 +218,7 @@ static Decl *stored_tile(Sema *s, Expr *value, const Expr *target) {
     Decl *d = value->kind == EXPR_NAME ? sema_find(s, value->u.name.name) : NULL;
     if (value->kind == EXPR_NAME && sema_expr(s, value)->kind == TYPE_ERROR) return NULL;
     if (d && d->kind == DECL_TILE) return d;
-    Diag *diag = sema_error(s, DIAG_bad_operand, value->span,
-                            "store writes a tile by its name; compute into one first");
+    Diag *diag = sema_error(s, DIAG_bad_operand, value->span, "store writes a tile by its name; compute into one first");
     if (value->kind == EXPR_INDEX && target->kind == EXPR_NAME)
         diag_note(s->diags, diag, SPAN_NONE, "the arrow points to where it goes: store(%s -> %s); a tile is filled by load",
                   sema_source_text(s, target->span), sema_source_text(s, value->span));
@@ -256,18 +242,15 @@ static void check_store(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
     else if (target->kind == EXPR_INDEX)
         sema_slice(s, target);
     else
-        sema_error(s, DIAG_bad_target, target->span,
-                   "store writes a slice of a tensor, TENSOR[a:b, ...]");
+        sema_error(s, DIAG_bad_target, target->span, "store writes a slice of a tensor, TENSOR[a:b, ...]");
     if (!tile || !target->decl || sema_is_error(target) || target->type.kind != TYPE_TENSOR) return;
     Decl *into = sema_memory(target->decl);
     bool first_updates = into->direction == DIR_NONE && stmt->mode != STORE_SET;
-    into->direction = into->direction == DIR_IN || into->direction == DIR_INOUT || first_updates
-                          ? DIR_INOUT
-                          : DIR_OUT;
+    into->direction = into->direction == DIR_IN || into->direction == DIR_INOUT || first_updates ? DIR_INOUT : DIR_OUT;
     for (const Decl *view = target->decl; view->kind == DECL_VIEW; view = view->base) {
         if (sema_view_is_injective(s, view)) continue;
         Diag *d = diag_report(s->diags, DIAG_view_store, target->span, target->decl->name,
-                             "two elements of it may be the same element of the tensor");
+                              "two elements of it may be the same element of the tensor");
         diag_note(s->diags, d, view->span, "`%s` is declared here", view->name);
         return;
     }
@@ -275,8 +258,7 @@ static void check_store(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
     if (tile->type.dtype == DTYPE_NONE) tile->type.dtype = DTYPE_F32;
     if (into->type.dtype == DTYPE_NONE) into->type.dtype = tile->type.dtype;
     if (stmt->mode == STORE_ADD && into->type.dtype == DTYPE_BOOL) {
-        sema_error(s, DIAG_bad_argument, mode->span,
-                   "truth values have no sum: mode=max is `or`, mode=min is `and`");
+        sema_error(s, DIAG_bad_argument, mode->span, "truth values have no sum: mode=max is `or`, mode=min is `and`");
         return;
     }
     widen_tile(s, tile, into->type.dtype);
@@ -320,8 +302,7 @@ static void check_results(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info)
         if (targets[i]->type.dtype == DTYPE_NONE) targets[i]->type.dtype = result.type.dtype;
         for (size_t k = 0; k < i; k++)
             if (targets[k] == targets[i]) {
-                sema_error(s, DIAG_bad_target, info->outputs[i]->span,
-                           "two results go into one tile");
+                sema_error(s, DIAG_bad_target, info->outputs[i]->span, "two results go into one tile");
                 return;
             }
     }
@@ -366,13 +347,10 @@ static void check_call(Sema *s, Stmt *stmt, Expr *call) {
 static void report_reassigned(Sema *s, const Expr *target, const Decl *d) {
     bool is_local = d->kind == DECL_LOCAL;
     Diag *diag = diag_report(s->diags, DIAG_reassigned, target->span, d->name);
-    diag_note(s->diags, diag, d->span,
-              is_local ? "`%s` gets its value here" : "`%s` is declared here", d->name);
+    diag_note(s->diags, diag, d->span, is_local ? "`%s` gets its value here" : "`%s` is declared here", d->name);
     if (d->kind == DECL_TENSOR && (d->direction == DIR_OUT || d->direction == DIR_INOUT))
         diag_note(s->diags, diag, SPAN_NONE, "nothing reads what the equation before gives it");
-    if (is_local)
-        diag_note(s->diags, diag, SPAN_NONE,
-                  "a value that changes is a tile of rank 0: %s = alloc([])", d->name);
+    if (is_local) diag_note(s->diags, diag, SPAN_NONE, "a value that changes is a tile of rank 0: %s = alloc([])", d->name);
 }
 
 /* Whether an equation may say what the tensor holds: the first one, and those behind one whose result is read. */
@@ -408,10 +386,8 @@ static void assign_tuple(Sema *s, Stmt *stmt) {
         Expr *target = stmt->u.assign.targets[i], *value = stmt->u.assign.values[i];
         Decl *known = target->kind == EXPR_NAME ? sema_find(s, target->u.name.name) : NULL;
         if (known && known->type.kind == TYPE_ERROR) return;
-        if (target->kind != EXPR_NAME ||
-            (!sema_is_error(value) && value->type.kind != TYPE_SCALAR)) {
-            sema_error(s, DIAG_bad_target, target->span,
-                       "several names at once are assigned scalars only");
+        if (target->kind != EXPR_NAME || (!sema_is_error(value) && value->type.kind != TYPE_SCALAR)) {
+            sema_error(s, DIAG_bad_target, target->span, "several names at once are assigned scalars only");
             return;
         }
         if (known && known->kind != DECL_PREDEFINED) {
@@ -425,8 +401,7 @@ static void assign_tuple(Sema *s, Stmt *stmt) {
 }
 
 static bool is_alloc(const Expr *e) {
-    return e->kind == EXPR_CALL &&
-           builtin_find(e->u.call.callee, strlen(e->u.call.callee)) == BUILTIN_ALLOC;
+    return e->kind == EXPR_CALL && builtin_find(e->u.call.callee, strlen(e->u.call.callee)) == BUILTIN_ALLOC;
 }
 
 static void assign_one(Sema *s, Stmt *stmt, Expr *target, Expr *value) {
@@ -435,16 +410,14 @@ static void assign_one(Sema *s, Stmt *stmt, Expr *target, Expr *value) {
         return;
     }
     const Type *t = sema_expr(s, value);
-    Decl *known =
-        sema_find(s, target->u.name.name); /* an undeclared one in the value is known now */
+    Decl *known = sema_find(s, target->u.name.name); /* an undeclared one in the value is known now */
     if (known && known->type.kind == TYPE_ERROR) return;
     if (t->kind == TYPE_ERROR) {
         if (!known) make_local(s, target, value); /* so that its uses are not reported */
         return;
     }
     if (t->kind != TYPE_SCALAR && t->kind != TYPE_TILE) {
-        sema_error(s, DIAG_bad_operand, value->span, "a name holds a scalar or a tile, not %s",
-                   sema_type_text(s, t));
+        sema_error(s, DIAG_bad_operand, value->span, "a name holds a scalar or a tile, not %s", sema_type_text(s, t));
         return;
     }
     if (known && known->kind == DECL_TILE)
@@ -460,8 +433,7 @@ static void assign_one(Sema *s, Stmt *stmt, Expr *target, Expr *value) {
 }
 
 static bool gives_two(const Expr *e) {
-    return e->kind == EXPR_CALL &&
-           builtin_find(e->u.call.callee, strlen(e->u.call.callee)) == BUILTIN_TOPK;
+    return e->kind == EXPR_CALL && builtin_find(e->u.call.callee, strlen(e->u.call.callee)) == BUILTIN_TOPK;
 }
 
 /* v, i = topk(x, k): new names; whole tensors in an operator. */
@@ -479,8 +451,7 @@ static void assign_results(Sema *s, Stmt *stmt, DeclKind kind) {
         Decl *declared = kind == DECL_VALUE && !d && target->kind == EXPR_NAME ? sema_declared_value(s, target->u.name.name) : NULL;
         const Decl *typed = output ? d : declared;
         if (target->kind != EXPR_NAME || (typed && !sema_same_shape(s, &t, &typed->type))) {
-            sema_error(s, DIAG_bad_target, target->span, "a result of `topk` needs a name for %s",
-                       sema_type_text(s, &t));
+            sema_error(s, DIAG_bad_target, target->span, "a result of `topk` needs a name for %s", sema_type_text(s, &t));
             return;
         }
         if (d && d->kind != DECL_PREDEFINED && !output) {
@@ -514,8 +485,7 @@ static void check_assign(Sema *s, Stmt *stmt) {
         return;
     }
     if (count != stmt->u.assign.value_count) {
-        sema_error(s, DIAG_bad_target, stmt->span, "%zu names and %zu values", count,
-                   stmt->u.assign.value_count);
+        sema_error(s, DIAG_bad_target, stmt->span, "%zu names and %zu values", count, stmt->u.assign.value_count);
         return;
     }
     if (count > 1)
@@ -523,8 +493,7 @@ static void check_assign(Sema *s, Stmt *stmt) {
     else if (target->kind == EXPR_NAME)
         assign_one(s, stmt, target, stmt->u.assign.values[0]);
     else if (target->kind == EXPR_INDEX)
-        sema_error(s, DIAG_bad_target, target->span, "a slice is written by store(tile -> %s)",
-                   sema_source_text(s, target->span));
+        sema_error(s, DIAG_bad_target, target->span, "a slice is written by store(tile -> %s)", sema_source_text(s, target->span));
     else if (target->kind != EXPR_ERROR)
         sema_error(s, DIAG_bad_target, target->span, "it is no name");
 }
@@ -563,8 +532,7 @@ static void know_variable(Sema *s, LoopInfo *loop, bool has_range) {
     if (!has_range) return;
     const Aff *last = aff_sub(s->aff, loop->hi, aff_const(s->aff, 1));
     aff_facts_range(s->facts, loop->var->affine, loop->lo, last);
-    if (aff_is_const(loop->step, &step) && step > 1 && aff_is_const(loop->lo, &start) &&
-        start % step == 0)
+    if (aff_is_const(loop->step, &step) && step > 1 && aff_is_const(loop->lo, &start) && start % step == 0)
         aff_facts_multiple(s->facts, loop->var->affine, step);
 }
 
@@ -594,7 +562,9 @@ static void check_for(Sema *s, Stmt *stmt) {
 }
 
 /* expr >= 0 inside a branch. Kept apart from s->facts: which lanes are present must not depend on the branch. */
-static void guard(Sema *s, const Aff *expr) { VEC_PUSH(s->arena, &s->guards, expr); }
+static void guard(Sema *s, const Aff *expr) {
+    VEC_PUSH(s->arena, &s->guards, expr);
+}
 
 /* What holds where `c` does, or does not: comparisons of numbers that are computed in 64 bits, joined by and, or, not. */
 static void assume(Sema *s, const Expr *c, bool holds) {
@@ -631,8 +601,7 @@ static void check_branch(Sema *s, const Expr *condition, bool holds, Body *body)
 static void check_if(Sema *s, Stmt *stmt) {
     Expr *c = stmt->u.branch.condition;
     const Type *t = sema_expr(s, c);
-    bool is_truth = (t->kind == TYPE_SCALAR || (t->kind == TYPE_TILE && t->rank == 0)) &&
-                    t->dtype == DTYPE_BOOL;
+    bool is_truth = (t->kind == TYPE_SCALAR || (t->kind == TYPE_TILE && t->rank == 0)) && t->dtype == DTYPE_BOOL;
     if (t->kind != TYPE_ERROR && !is_truth) {
         Diag *d = diag_report(s->diags, DIAG_bad_condition, c->span, sema_type_text(s, t));
         if (t->kind == TYPE_TILE && t->rank)
@@ -688,9 +657,8 @@ static void define_tensor(Sema *s, Stmt *stmt, Decl *d, Expr *value) {
     bool declared = d->kind == DECL_TENSOR || d->dtype_name;
     if (declared && type_is_shaped(&value->type)) {
         if (!sema_repeats_to(s, &value->type, &d->type)) {
-            Diag *diag =
-                diag_report(s->diags, DIAG_target_shape, value->span,
-                            sema_type_text(s, &value->type), d->name, sema_type_text(s, &d->type));
+            Diag *diag = diag_report(s->diags, DIAG_target_shape, value->span, sema_type_text(s, &value->type), d->name,
+                                     sema_type_text(s, &d->type));
             diag_note(s->diags, diag, d->span, "`%s` is declared here", d->name);
             return;
         }
@@ -705,8 +673,8 @@ static void define_tensor(Sema *s, Stmt *stmt, Decl *d, Expr *value) {
 /* What an equation gives a value is no input any more, which is what views see. */
 static void check_unseen(Sema *s, const Expr *target, const Decl *d) {
     if (!d || d->kind != DECL_TENSOR || !sema_is_viewed(s, d->name)) return;
-    Diag *diag = sema_error(s, DIAG_bad_declaration, target->span,
-                            "in an operator a view sees inputs, and this equation makes `%s`", d->name);
+    Diag *diag =
+        sema_error(s, DIAG_bad_declaration, target->span, "in an operator a view sees inputs, and this equation makes `%s`", d->name);
     diag_note(s->diags, diag, SPAN_NONE, "what the view gives is an equation too: V[i] = %s[N - 1 - i]", d->name);
 }
 
@@ -715,8 +683,10 @@ static void give_up_equation(Sema *s, Stmt *stmt) {
     Expr *base = stmt->u.assign.targets[0]->u.index.base, *value = stmt->u.assign.values[0];
     Decl *d = base->kind == EXPR_NAME ? sema_find(s, base->u.name.name) : NULL;
     sema_set_error(value);
-    if (d && d->kind == DECL_TENSOR) d->direction = DIR_OUT;
-    else if (!d && base->kind == EXPR_NAME) make_local(s, base, value);
+    if (d && d->kind == DECL_TENSOR)
+        d->direction = DIR_OUT;
+    else if (!d && base->kind == EXPR_NAME)
+        make_local(s, base, value);
 }
 
 static void check_equation(Sema *s, const Block *op, size_t at) {
@@ -797,6 +767,5 @@ void sema_equations(Sema *s, Block *op) {
             diag_report(s->diags, DIAG_not_an_equation, stmt->span);
         any = true;
     }
-    if (!any && !s->had_syntax_errors)
-        diag_report(s->diags, DIAG_no_equation, op->name_span, op->name);
+    if (!any && !s->had_syntax_errors) diag_report(s->diags, DIAG_no_equation, op->name_span, op->name);
 }

@@ -49,9 +49,12 @@ static bool add_part(Inverse *v, const Aff *term, int64_t number, Part *parts, s
     bool product = term->kind == AFF_PRODUCT;
     for (size_t i = 0; i < (product ? term->count : 1); i++) {
         const Aff *factor = product ? term->args[i] : term;
-        if (!has_index(v, factor)) coefficient = aff_mul(c, coefficient, factor);
-        else if (atom) return false;
-        else atom = factor;
+        if (!has_index(v, factor))
+            coefficient = aff_mul(c, coefficient, factor);
+        else if (atom)
+            return false;
+        else
+            atom = factor;
     }
     if (!atom || is_known(v, atom)) return true;
     for (size_t i = 0; i < *count; i++)
@@ -131,9 +134,8 @@ static bool follows(const Inverse *v, const Aff *e, const Aff *extent, unsigned 
     for (size_t i = 0; i < v->count && depth; i++) {
         const Aff *digit = v->known[i];
         if (digit->kind != AFF_MOD || digit->args[0] != e || !divides(v, digit->args[1], extent)) continue;
-        const Aff *quotient = e->kind == AFF_FLOORDIV
-                                  ? aff_floordiv(c, e->args[0], aff_mul(c, e->args[1], digit->args[1]))
-                                  : aff_floordiv(c, e, digit->args[1]);
+        const Aff *quotient = e->kind == AFF_FLOORDIV ? aff_floordiv(c, e->args[0], aff_mul(c, e->args[1], digit->args[1]))
+                                                      : aff_floordiv(c, e, digit->args[1]);
         if (follows(v, quotient, extent, depth - 1)) return true;
     }
     return false;

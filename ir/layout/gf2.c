@@ -9,8 +9,7 @@ uint64_t gf2_apply(const Gf2Map *map, uint64_t x) {
 
 void gf2_compose(const Gf2Map *outer, const Gf2Map *inner, Gf2Map *result) {
     *result = (Gf2Map){.in_bits = inner->in_bits, .out_bits = outer->out_bits};
-    for (unsigned i = 0; i < inner->in_bits; i++)
-        result->column[i] = gf2_apply(outer, inner->column[i]);
+    for (unsigned i = 0; i < inner->in_bits; i++) result->column[i] = gf2_apply(outer, inner->column[i]);
 }
 
 /* Columns reduced so that each has a leading bit of its own; `from` is the set of original columns

@@ -54,8 +54,7 @@ static Hash128 layout_hash(const LayoutDraft *d) {
     Hash128 h = {d->rank, d->is_memory};
     h = hash128(d->extents, sizeof d->extents, h);
     h = hash128(d->repeat_order, sizeof d->repeat_order, h);
-    for (unsigned dim = 0; dim < LAYOUT_DIMS; dim++)
-        h = hash128(d->bases[dim], d->in_bits[dim] * sizeof d->bases[dim][0], h);
+    for (unsigned dim = 0; dim < LAYOUT_DIMS; dim++) h = hash128(d->bases[dim], d->in_bits[dim] * sizeof d->bases[dim][0], h);
     return h;
 }
 
@@ -63,28 +62,22 @@ static void draft_of(LayoutDraft *d, const Layout *l) {
     layout_draft_init(d, l->is_memory, l->rank, l->extents);
     memcpy(d->repeat_order, l->repeat_order, sizeof d->repeat_order);
     for (unsigned dim = 0; dim < LAYOUT_DIMS; dim++)
-        for (unsigned i = 0; i < l->in_bits[dim]; i++)
-            layout_draft_push(d, (LayoutDim)dim, layout_basis(l, (LayoutDim)dim, i));
+        for (unsigned i = 0; i < l->in_bits[dim]; i++) layout_draft_push(d, (LayoutDim)dim, layout_basis(l, (LayoutDim)dim, i));
 }
 
 static bool draft_matches(const LayoutDraft *d, const Layout *l) {
-    if (d->is_memory != l->is_memory || d->rank != l->rank ||
-        memcmp(d->extents, l->extents, sizeof d->extents) != 0 ||
-        memcmp(d->repeat_order, l->repeat_order, sizeof d->repeat_order) != 0 ||
-        memcmp(d->in_bits, l->in_bits, sizeof d->in_bits) != 0)
+    if (d->is_memory != l->is_memory || d->rank != l->rank || memcmp(d->extents, l->extents, sizeof d->extents) != 0 ||
+        memcmp(d->repeat_order, l->repeat_order, sizeof d->repeat_order) != 0 || memcmp(d->in_bits, l->in_bits, sizeof d->in_bits) != 0)
         return false;
     for (unsigned dim = 0; dim < LAYOUT_DIMS; dim++)
         for (unsigned i = 0; i < d->in_bits[dim]; i++)
-            if (d->rank && memcmp(d->bases[dim][i], layout_basis(l, (LayoutDim)dim, i),
-                                  d->rank * sizeof(uint32_t)) != 0)
-                return false;
+            if (d->rank && memcmp(d->bases[dim][i], layout_basis(l, (LayoutDim)dim, i), d->rank * sizeof(uint32_t)) != 0) return false;
     return true;
 }
 
 static const Layout **find_slot(LayoutCtx *c, const LayoutDraft *d) {
     size_t slot = layout_hash(d).lo & (c->capacity - 1);
-    while (c->table[slot] && !draft_matches(d, c->table[slot]))
-        slot = (slot + 1) & (c->capacity - 1);
+    while (c->table[slot] && !draft_matches(d, c->table[slot])) slot = (slot + 1) & (c->capacity - 1);
     return &c->table[slot];
 }
 
@@ -113,8 +106,7 @@ static const Layout *copy_draft(LayoutCtx *c, const LayoutDraft *d) {
     memcpy(l->in_bits, d->in_bits, sizeof l->in_bits);
     for (unsigned dim = 0; dim < LAYOUT_DIMS; dim++) {
         uint32_t *bases = ARENA_ARRAY(c->arena, uint32_t, d->in_bits[dim] * d->rank);
-        for (unsigned i = 0; i < d->in_bits[dim]; i++)
-            memcpy(bases + i * d->rank, d->bases[dim][i], d->rank * sizeof *bases);
+        for (unsigned i = 0; i < d->in_bits[dim]; i++) memcpy(bases + i * d->rank, d->bases[dim][i], d->rank * sizeof *bases);
         l->bases[dim] = bases;
     }
     return l;
@@ -143,26 +135,20 @@ int64_t layout_pad_extent(int64_t n) {
     }
 }
 
-const Layout *layout_from_bases(LayoutCtx *c, bool is_memory, unsigned rank, const int64_t *extents,
-                                const unsigned in_bits[LAYOUT_DIMS],
+const Layout *layout_from_bases(LayoutCtx *c, bool is_memory, unsigned rank, const int64_t *extents, const unsigned in_bits[LAYOUT_DIMS],
                                 const uint32_t *const bases[LAYOUT_DIMS]) {
     LayoutDraft d;
     if (!layout_draft_init(&d, is_memory, rank, extents)) return NULL;
     for (unsigned dim = 0; dim < LAYOUT_DIMS; dim++)
-        for (unsigned i = 0; i < in_bits[dim]; i++)
-            layout_draft_push(&d, (LayoutDim)dim, bases[dim] + (size_t)i * rank);
+        for (unsigned i = 0; i < in_bits[dim]; i++) layout_draft_push(&d, (LayoutDim)dim, bases[dim] + (size_t)i * rank);
     return layout_draft_finish(c, &d);
 }
 
-static const Layout *line(LayoutCtx *c, unsigned rank, unsigned axis, LayoutDim dim, unsigned bits,
-                          unsigned stride_bits, bool copies) {
+static const Layout *line(LayoutCtx *c, unsigned rank, unsigned axis, LayoutDim dim, unsigned bits, unsigned stride_bits, bool copies) {
     LayoutDraft d;
     int64_t extents[LAYOUT_RANK_LIMIT];
-    if (rank > LAYOUT_RANK_LIMIT || (rank && axis >= rank) ||
-        bits + stride_bits > LAYOUT_BITS_LIMIT)
-        return NULL;
-    for (unsigned k = 0; k < rank; k++)
-        extents[k] = k == axis && !copies ? (int64_t)1 << (bits + stride_bits) : 1;
+    if (rank > LAYOUT_RANK_LIMIT || (rank && axis >= rank) || bits + stride_bits > LAYOUT_BITS_LIMIT) return NULL;
+    for (unsigned k = 0; k < rank; k++) extents[k] = k == axis && !copies ? (int64_t)1 << (bits + stride_bits) : 1;
     if (!layout_draft_init(&d, dim == LAYOUT_OFFSET, rank, extents)) return NULL;
     for (unsigned i = 0; i < bits; i++) {
         uint32_t coordinate[LAYOUT_RANK_LIMIT] = {0};
@@ -172,8 +158,7 @@ static const Layout *line(LayoutCtx *c, unsigned rank, unsigned axis, LayoutDim 
     return layout_draft_finish(c, &d);
 }
 
-const Layout *layout_line(LayoutCtx *c, unsigned rank, unsigned axis, LayoutDim dim, unsigned bits,
-                          unsigned stride_bits) {
+const Layout *layout_line(LayoutCtx *c, unsigned rank, unsigned axis, LayoutDim dim, unsigned bits, unsigned stride_bits) {
     return rank ? line(c, rank, axis, dim, bits, stride_bits, false) : NULL;
 }
 
@@ -188,8 +173,7 @@ static void copy_repeat_order(LayoutDraft *d, const Layout *l) {
 const Layout *layout_product(LayoutCtx *c, const Layout *inner, const Layout *outer) {
     LayoutDraft d;
     int64_t extents[LAYOUT_RANK_LIMIT];
-    if (inner->rank != outer->rank || inner->repeat_count || inner->is_memory != outer->is_memory)
-        return NULL;
+    if (inner->rank != outer->rank || inner->repeat_count || inner->is_memory != outer->is_memory) return NULL;
     for (unsigned k = 0; k < inner->rank; k++) {
         if (inner->bits[k] + outer->bits[k] > LAYOUT_BITS_LIMIT) return NULL;
         extents[k] = outer->extents[k] << inner->bits[k];
@@ -198,12 +182,10 @@ const Layout *layout_product(LayoutCtx *c, const Layout *inner, const Layout *ou
     copy_repeat_order(&d, outer);
     for (unsigned i = 0; i < LAYOUT_DIMS; i++) {
         LayoutDim dim = (LayoutDim)i;
-        for (unsigned b = 0; b < inner->in_bits[dim]; b++)
-            layout_draft_push(&d, dim, layout_basis(inner, dim, b));
+        for (unsigned b = 0; b < inner->in_bits[dim]; b++) layout_draft_push(&d, dim, layout_basis(inner, dim, b));
         for (unsigned b = 0; b < outer->in_bits[dim]; b++) {
             uint32_t coordinate[LAYOUT_RANK_LIMIT];
-            for (unsigned k = 0; k < d.rank; k++)
-                coordinate[k] = layout_basis(outer, dim, b)[k] << inner->bits[k];
+            for (unsigned k = 0; k < d.rank; k++) coordinate[k] = layout_basis(outer, dim, b)[k] << inner->bits[k];
             layout_draft_push(&d, dim, coordinate);
         }
     }
@@ -211,12 +193,9 @@ const Layout *layout_product(LayoutCtx *c, const Layout *inner, const Layout *ou
 }
 
 /* Takes bit `b` of l without its low bits, which must be those of no one but `part`. */
-static bool divide_basis(LayoutDraft *d, const Layout *l, const Layout *part, LayoutDim dim,
-                         unsigned b) {
+static bool divide_basis(LayoutDraft *d, const Layout *l, const Layout *part, LayoutDim dim, unsigned b) {
     const uint32_t *basis = layout_basis(l, dim, b);
-    if (b < part->in_bits[dim])
-        return l->rank == 0 ||
-               memcmp(basis, layout_basis(part, dim, b), l->rank * sizeof *basis) == 0;
+    if (b < part->in_bits[dim]) return l->rank == 0 || memcmp(basis, layout_basis(part, dim, b), l->rank * sizeof *basis) == 0;
     uint32_t coordinate[LAYOUT_RANK_LIMIT];
     for (unsigned k = 0; k < l->rank; k++) {
         coordinate[k] = basis[k] >> part->bits[k];
@@ -248,8 +227,7 @@ const Layout *layout_divide(LayoutCtx *c, const Layout *l, const Layout *part) {
 
 /* l with axis k of the result taken from axis from[k], or new (extent 1) where from[k] is NEW. */
 enum { NEW = LAYOUT_RANK_LIMIT };
-static const Layout *take_axes(LayoutCtx *c, const Layout *l, unsigned rank, const unsigned *from,
-                               bool drop_registers) {
+static const Layout *take_axes(LayoutCtx *c, const Layout *l, unsigned rank, const unsigned *from, bool drop_registers) {
     LayoutDraft d;
     int64_t extents[LAYOUT_RANK_LIMIT];
     for (unsigned k = 0; k < rank; k++) extents[k] = from[k] == NEW ? 1 : l->extents[from[k]];
@@ -264,8 +242,7 @@ static const Layout *take_axes(LayoutCtx *c, const Layout *l, unsigned rank, con
             uint32_t coordinate[LAYOUT_RANK_LIMIT] = {0}, any = 0;
             for (unsigned k = 0; k < rank; k++)
                 if (from[k] != NEW) any |= coordinate[k] = layout_basis(l, dim, b)[from[k]];
-            if (any || !drop_registers || dim != LAYOUT_REGISTER)
-                layout_draft_push(&d, dim, coordinate);
+            if (any || !drop_registers || dim != LAYOUT_REGISTER) layout_draft_push(&d, dim, coordinate);
         }
     }
     return layout_draft_finish(c, &d);
@@ -327,15 +304,13 @@ static uint64_t pack(const unsigned *bits, unsigned rank, const uint32_t *coordi
 }
 
 static void unpack(const unsigned *bits, unsigned rank, uint64_t packed, uint32_t *coordinate) {
-    for (unsigned k = rank; k-- > 0; packed >>= bits[k])
-        coordinate[k] = (uint32_t)(packed & (((uint64_t)1 << bits[k]) - 1));
+    for (unsigned k = rank; k-- > 0; packed >>= bits[k]) coordinate[k] = (uint32_t)(packed & (((uint64_t)1 << bits[k]) - 1));
 }
 
 const Layout *layout_reshape(LayoutCtx *c, const Layout *l, unsigned rank, const int64_t *extents) {
     LayoutDraft d;
     unsigned to[LAYOUT_RANK_LIMIT];
-    if (!layout_draft_init(&d, l->is_memory, rank, extents) || !match_repeats(l, &d, to))
-        return NULL;
+    if (!layout_draft_init(&d, l->is_memory, rank, extents) || !match_repeats(l, &d, to)) return NULL;
     for (unsigned i = 0; i < l->repeat_count; i++) d.repeat_order[i] = to[l->repeat_order[i]];
     for (unsigned i = 0; i < LAYOUT_DIMS; i++) {
         LayoutDim dim = (LayoutDim)i;
@@ -358,8 +333,7 @@ void layout_apply(const Layout *l, const uint32_t in[LAYOUT_DIMS], int64_t *out)
     uint32_t index[LAYOUT_RANK_LIMIT] = {0};
     for (unsigned dim = 0; dim < LAYOUT_DIMS; dim++)
         for (unsigned b = 0; b < l->in_bits[dim]; b++)
-            for (unsigned k = 0; k < l->rank && (in[dim] >> b & 1); k++)
-                index[k] ^= layout_basis(l, (LayoutDim)dim, b)[k];
+            for (unsigned k = 0; k < l->rank && (in[dim] >> b & 1); k++) index[k] ^= layout_basis(l, (LayoutDim)dim, b)[k];
     for (unsigned k = 0; k < l->rank; k++) out[k] = index[k];
     LayoutDim dim = l->is_memory ? LAYOUT_OFFSET : LAYOUT_REGISTER;
     uint32_t repeats = in[dim] >> l->in_bits[dim];
@@ -387,8 +361,7 @@ void layout_map(const Layout *l, Gf2Map *map) {
     for (unsigned k = 0; k < l->rank; k++) map->out_bits += l->bits[k];
     for (unsigned dim = 0; dim < LAYOUT_DIMS; dim++)
         for (unsigned b = 0; b < l->in_bits[dim]; b++)
-            map->column[map->in_bits++] =
-                pack(l->bits, l->rank, layout_basis(l, (LayoutDim)dim, b));
+            map->column[map->in_bits++] = pack(l->bits, l->rank, layout_basis(l, (LayoutDim)dim, b));
 }
 
 bool layout_is_surjective(const Layout *l) {

@@ -26,8 +26,7 @@ const Layout *layout_row_major(LayoutCtx *c, unsigned rank, const int64_t *exten
     return layout_draft_finish(c, &d);
 }
 
-const Layout *layout_blocked(LayoutCtx *c, unsigned rank, const int64_t *extents,
-                             const unsigned *per_thread, const unsigned *lanes,
+const Layout *layout_blocked(LayoutCtx *c, unsigned rank, const int64_t *extents, const unsigned *per_thread, const unsigned *lanes,
                              const unsigned *warps, const unsigned *order) {
     LayoutDraft d;
     unsigned covered[LAYOUT_RANK_LIMIT] = {0};
@@ -39,8 +38,7 @@ const Layout *layout_blocked(LayoutCtx *c, unsigned rank, const int64_t *extents
             if (!layout_is_power(sizes[dim][axis])) return NULL;
             extend(&d, covered, (LayoutDim)dim, axis, layout_log2(sizes[dim][axis]));
         }
-    for (unsigned i = 0; i < rank; i++)
-        extend(&d, covered, LAYOUT_REGISTER, order[i], d.bits[order[i]] - covered[order[i]]);
+    for (unsigned i = 0; i < rank; i++) extend(&d, covered, LAYOUT_REGISTER, order[i], d.bits[order[i]] - covered[order[i]]);
     return layout_draft_finish(c, &d);
 }
 
@@ -54,8 +52,7 @@ const Layout *layout_stack(LayoutCtx *c, const Layout *l, unsigned count, const 
     for (unsigned dim = 0; dim < LAYOUT_OFFSET; dim++)
         for (unsigned bit = 0; bit < l->in_bits[dim]; bit++) {
             uint32_t coordinate[LAYOUT_RANK_LIMIT] = {0};
-            for (unsigned k = 0; k < l->rank; k++)
-                coordinate[count + k] = layout_basis(l, (LayoutDim)dim, bit)[k];
+            for (unsigned k = 0; k < l->rank; k++) coordinate[count + k] = layout_basis(l, (LayoutDim)dim, bit)[k];
             layout_draft_push(&d, (LayoutDim)dim, coordinate);
         }
     for (unsigned k = count; k-- > 0;) extend(&d, covered, LAYOUT_REGISTER, k, d.bits[k]);
@@ -102,12 +99,12 @@ static void put_copies(Fragment *f, LayoutDim dim, unsigned bits) {
     for (unsigned i = 0; i < bits; i++) layout_draft_push(&f->d, dim, zero);
 }
 
-const Layout *layout_mma(LayoutCtx *c, LayoutOperand operand, unsigned element_bits, int64_t rows,
-                         int64_t columns, unsigned warps_m, unsigned warps_n) {
+const Layout *layout_mma(LayoutCtx *c, LayoutOperand operand, unsigned element_bits, int64_t rows, int64_t columns, unsigned warps_m,
+                         unsigned warps_n) {
     Fragment f = {.covered = {0}};
     int64_t extents[] = {rows, columns};
-    if (!layout_is_power(warps_m) || !layout_is_power(warps_n) ||
-        !layout_draft_init(&f.d, false, 2, extents) || !instruction(&f, operand, element_bits))
+    if (!layout_is_power(warps_m) || !layout_is_power(warps_n) || !layout_draft_init(&f.d, false, 2, extents) ||
+        !instruction(&f, operand, element_bits))
         return NULL;
     unsigned m = layout_log2(warps_m), n = layout_log2(warps_n);
     bool fits = operand == LAYOUT_MMA_A   ? repeat_below(&f, 1, 0) && repeat_below(&f, 0, m)
@@ -125,12 +122,11 @@ const Layout *layout_mma(LayoutCtx *c, LayoutOperand operand, unsigned element_b
     return layout_draft_finish(c, &f.d);
 }
 
-static const Layout *wgmma(LayoutCtx *c, LayoutOperand operand, unsigned element_bits, int64_t rows,
-                           int64_t columns, unsigned warpgroups) {
+static const Layout *wgmma(LayoutCtx *c, LayoutOperand operand, unsigned element_bits, int64_t rows, int64_t columns, unsigned warpgroups) {
     Fragment f = {.covered = {0}};
     int64_t extents[] = {rows, columns};
-    if (!layout_is_power(warpgroups) || !layout_draft_init(&f.d, false, 2, extents) ||
-        f.d.bits[0] < 6 || !instruction(&f, operand, element_bits))
+    if (!layout_is_power(warpgroups) || !layout_draft_init(&f.d, false, 2, extents) || f.d.bits[0] < 6 ||
+        !instruction(&f, operand, element_bits))
         return NULL;
     put(&f, LAYOUT_WARP, 0, 2);
     if (!repeat_below(&f, 1, 0) || !repeat_below(&f, 0, layout_log2(warpgroups))) return NULL;
@@ -142,72 +138,62 @@ const Layout *layout_wgmma_c(LayoutCtx *c, int64_t rows, int64_t columns, unsign
     return wgmma(c, LAYOUT_MMA_C, 32, rows, columns, warpgroups);
 }
 
-const Layout *layout_wgmma_a(LayoutCtx *c, unsigned element_bits, int64_t rows, int64_t columns,
-                             unsigned warpgroups) {
+const Layout *layout_wgmma_a(LayoutCtx *c, unsigned element_bits, int64_t rows, int64_t columns, unsigned warpgroups) {
     return wgmma(c, LAYOUT_MMA_A, element_bits, rows, columns, warpgroups);
 }
 
 /* ---- Shared memory ---- */
 
 static void extend_rest(LayoutDraft *d, unsigned *covered, const unsigned *order) {
-    for (unsigned i = 0; i < d->rank; i++)
-        extend(d, covered, LAYOUT_OFFSET, order[i], d->bits[order[i]] - covered[order[i]]);
+    for (unsigned i = 0; i < d->rank; i++) extend(d, covered, LAYOUT_OFFSET, order[i], d->bits[order[i]] - covered[order[i]]);
 }
 
 /* XORs the basis of offset bit `to` into that of bit `from`. */
 static void swizzle_bit(LayoutDraft *d, unsigned from, unsigned to) {
-    for (unsigned k = 0; k < d->rank; k++)
-        d->bases[LAYOUT_OFFSET][from][k] ^= d->bases[LAYOUT_OFFSET][to][k];
+    for (unsigned k = 0; k < d->rank; k++) d->bases[LAYOUT_OFFSET][from][k] ^= d->bases[LAYOUT_OFFSET][to][k];
 }
 
-const Layout *layout_shared(LayoutCtx *c, unsigned rank, const int64_t *extents,
-                            const unsigned *order, unsigned vec, unsigned per_phase,
+const Layout *layout_shared(LayoutCtx *c, unsigned rank, const int64_t *extents, const unsigned *order, unsigned vec, unsigned per_phase,
                             unsigned max_phase) {
     LayoutDraft d;
     unsigned covered[LAYOUT_RANK_LIMIT] = {0};
-    if (!layout_draft_init(&d, true, rank, extents) || !is_order(order, rank) ||
-        !layout_is_power(vec) || !layout_is_power(per_phase) || !layout_is_power(max_phase))
+    if (!layout_draft_init(&d, true, rank, extents) || !is_order(order, rank) || !layout_is_power(vec) || !layout_is_power(per_phase) ||
+        !layout_is_power(max_phase))
         return NULL;
     extend_rest(&d, covered, order);
     unsigned phases = layout_log2(max_phase);
     if (phases == 0) return layout_draft_finish(c, &d);
     unsigned fast = d.bits[order[0]], to = layout_log2(vec), skip = layout_log2(per_phase);
     if (rank < 2 || to + phases > fast) return NULL;
-    for (unsigned i = 0; i < phases && skip + i < d.bits[order[1]]; i++)
-        swizzle_bit(&d, fast + skip + i, to + i);
+    for (unsigned i = 0; i < phases && skip + i < d.bits[order[1]]; i++) swizzle_bit(&d, fast + skip + i, to + i);
     return layout_draft_finish(c, &d);
 }
 
-const Layout *layout_shared_tma(LayoutCtx *c, unsigned rank, const int64_t *extents,
-                                const unsigned *order, unsigned element_bytes,
+const Layout *layout_shared_tma(LayoutCtx *c, unsigned rank, const int64_t *extents, const unsigned *order, unsigned element_bytes,
                                 unsigned swizzle_bytes) {
     LayoutDraft d;
     unsigned covered[LAYOUT_RANK_LIMIT] = {0};
-    if (!layout_draft_init(&d, true, rank, extents) || !is_order(order, rank) || rank == 0 ||
-        !layout_is_power(element_bytes) || element_bytes > 16)
+    if (!layout_draft_init(&d, true, rank, extents) || !is_order(order, rank) || rank == 0 || !layout_is_power(element_bytes) ||
+        element_bytes > 16)
         return NULL;
-    if (swizzle_bytes != 0 && swizzle_bytes != 32 && swizzle_bytes != 64 && swizzle_bytes != 128)
-        return NULL;
+    if (swizzle_bytes != 0 && swizzle_bytes != 32 && swizzle_bytes != 64 && swizzle_bytes != 128) return NULL;
     unsigned element = layout_log2(element_bytes), fast = d.bits[order[0]];
     unsigned box = swizzle_bytes ? layout_log2(swizzle_bytes) - element : fast;
     if (box > fast) return NULL;
     extend(&d, covered, LAYOUT_OFFSET, order[0], box);
-    for (unsigned i = 1; i < rank; i++)
-        extend(&d, covered, LAYOUT_OFFSET, order[i], d.bits[order[i]]);
+    for (unsigned i = 1; i < rank; i++) extend(&d, covered, LAYOUT_OFFSET, order[i], d.bits[order[i]]);
     extend_rest(&d, covered, order);
     /* byte address bits 4.. are XORed with bits 7.. (one, two or three of them), whatever lies
      * there: the hardware looks at the address, which is why the buffer is aligned to 1024 bytes */
     unsigned swizzled = swizzle_bytes ? layout_log2(swizzle_bytes) - 4 : 0;
-    for (unsigned i = 0; i < swizzled && 7 + i - element < d.in_bits[LAYOUT_OFFSET]; i++)
-        swizzle_bit(&d, 7 + i - element, 4 + i - element);
+    for (unsigned i = 0; i < swizzled && 7 + i - element < d.in_bits[LAYOUT_OFFSET]; i++) swizzle_bit(&d, 7 + i - element, 4 + i - element);
     return layout_draft_finish(c, &d);
 }
 
 /* ---- Choosing a swizzle ---- */
 
 /* Wavefronts of all accesses; 0: a layout that does not fit them. */
-static uint64_t cost(const Layout *memory, const Layout *const *accesses, size_t count,
-                     unsigned element_bytes) {
+static uint64_t cost(const Layout *memory, const Layout *const *accesses, size_t count, unsigned element_bytes) {
     uint64_t total = 0;
     for (size_t i = 0; i < count; i++) {
         unsigned vector = layout_memory_width(accesses[i], memory);
@@ -219,22 +205,18 @@ static uint64_t cost(const Layout *memory, const Layout *const *accesses, size_t
     return total;
 }
 
-const Layout *layout_shared_best(LayoutCtx *c, const Layout *const *accesses, size_t count,
-                                 unsigned element_bytes) {
+const Layout *layout_shared_best(LayoutCtx *c, const Layout *const *accesses, size_t count, unsigned element_bytes) {
     static const unsigned orders[2][2] = {{1, 0}, {0, 1}};
     const Layout *best = NULL;
     uint64_t best_cost = UINT64_MAX;
-    if (count == 0 || accesses[0]->rank != 2 || !layout_is_power(element_bytes) ||
-        element_bytes > 16)
-        return NULL;
+    if (count == 0 || accesses[0]->rank != 2 || !layout_is_power(element_bytes) || element_bytes > 16) return NULL;
     const int64_t *extents = accesses[0]->extents;
     for (unsigned max_phase = 1; max_phase <= 32; max_phase *= 2)
         for (unsigned o = 0; o < 2; o++)
             for (unsigned vec = 16 / element_bytes; vec >= 1; vec /= 2)
                 for (unsigned per_phase = 1; per_phase <= 8; per_phase *= 2) {
                     if (max_phase == 1 && (per_phase > 1 || vec < 16 / element_bytes)) continue;
-                    const Layout *memory =
-                        layout_shared(c, 2, extents, orders[o], vec, per_phase, max_phase);
+                    const Layout *memory = layout_shared(c, 2, extents, orders[o], vec, per_phase, max_phase);
                     uint64_t n = memory ? cost(memory, accesses, count, element_bytes) : 0;
                     if (n == 0 || n >= best_cost) continue;
                     best = memory;

@@ -22,8 +22,7 @@ aligned:
 
 bool layout_offsets(const Layout *distributed, const Layout *memory, Gf2Map *map) {
     Gf2Map tile, offsets, inverse;
-    if (distributed->is_memory || !memory->is_memory || !layout_same_tile(distributed, memory))
-        return false;
+    if (distributed->is_memory || !memory->is_memory || !layout_same_tile(distributed, memory)) return false;
     layout_map(distributed, &tile);
     layout_map(memory, &offsets);
     if (!gf2_invert(&offsets, &inverse)) return false;
@@ -66,13 +65,12 @@ static unsigned group_lanes(unsigned bytes) {
     return bytes <= WORD_BYTES ? WARP_SIZE : WARP_SIZE * WORD_BYTES / bytes;
 }
 
-unsigned layout_wavefronts(const Layout *distributed, const Layout *memory, unsigned element_bytes,
-                           unsigned vector) {
+unsigned layout_wavefronts(const Layout *distributed, const Layout *memory, unsigned element_bytes, unsigned vector) {
     Gf2Map map;
     unsigned bytes = element_bytes * vector, registers = distributed->in_bits[LAYOUT_REGISTER];
     unsigned lanes = 1u << distributed->in_bits[LAYOUT_LANE];
-    if (!layout_offsets(distributed, memory, &map) || !layout_is_power(bytes) || bytes > 16 ||
-        vector > offset_width(&map, registers) || lanes > WARP_SIZE)
+    if (!layout_offsets(distributed, memory, &map) || !layout_is_power(bytes) || bytes > 16 || vector > offset_width(&map, registers) ||
+        lanes > WARP_SIZE)
         return 0;
     unsigned total = 0, group = group_lanes(bytes);
     for (unsigned first = 0; first < lanes; first += group) {
@@ -80,16 +78,14 @@ unsigned layout_wavefronts(const Layout *distributed, const Layout *memory, unsi
         unsigned count = 0;
         for (unsigned lane = first; lane < first + group && lane < lanes; lane++) {
             uint64_t address = gf2_apply(&map, (uint64_t)lane << registers) * element_bytes;
-            for (unsigned b = 0; b < bytes; b += WORD_BYTES)
-                words[count++] = (address + b) / WORD_BYTES;
+            for (unsigned b = 0; b < bytes; b += WORD_BYTES) words[count++] = (address + b) / WORD_BYTES;
         }
         total += deepest_bank(words, count);
     }
     return total;
 }
 
-unsigned layout_bank_conflicts(const Layout *distributed, const Layout *memory,
-                               unsigned element_bytes, unsigned vector) {
+unsigned layout_bank_conflicts(const Layout *distributed, const Layout *memory, unsigned element_bytes, unsigned vector) {
     unsigned waves = layout_wavefronts(distributed, memory, element_bytes, vector);
     unsigned lanes = 1u << distributed->in_bits[LAYOUT_LANE];
     unsigned group = group_lanes(element_bytes * vector);
@@ -112,8 +108,7 @@ static bool continues(const LayoutLoop *inner, const int64_t *stride, unsigned r
 }
 
 /* Loops are gathered from the innermost on. */
-static void add_loop(LayoutLoop *loops, size_t *count, bool may_merge, int64_t extent,
-                     const int64_t *stride, unsigned rank) {
+static void add_loop(LayoutLoop *loops, size_t *count, bool may_merge, int64_t extent, const int64_t *stride, unsigned rank) {
     if (may_merge && *count && continues(&loops[*count - 1], stride, rank)) {
         loops[*count - 1].extent *= extent;
         return;
@@ -160,9 +155,7 @@ bool layout_lane_terms(const Layout *l, LayoutTerm *terms, size_t *count) {
                 uint32_t stride = layout_basis(l, dim, b)[axis];
                 run = 1;
                 if (!stride) continue;
-                while (b + run < l->in_bits[dim] &&
-                       layout_basis(l, dim, b + run)[axis] == stride << run)
-                    run++;
+                while (b + run < l->in_bits[dim] && layout_basis(l, dim, b + run)[axis] == stride << run) run++;
                 terms[(*count)++] = (LayoutTerm){dim, b, run, axis, stride};
             }
     }
@@ -172,8 +165,7 @@ bool layout_lane_terms(const Layout *l, LayoutTerm *terms, size_t *count) {
 /* ---- Reductions ---- */
 
 bool layout_plan_reduction(const Layout *l, unsigned axis, LayoutReduction *plan) {
-    uint32_t *const masks[] = {&plan->register_bits, &plan->lane_bits, &plan->warp_bits,
-                               &plan->block_bits};
+    uint32_t *const masks[] = {&plan->register_bits, &plan->lane_bits, &plan->warp_bits, &plan->block_bits};
     Gf2Map along = {.out_bits = 32};
     if (l->is_memory || axis >= l->rank) return false;
     *plan = (LayoutReduction){.repeat = l->repeat[axis]};
@@ -198,8 +190,7 @@ typedef struct {
 
 /* The input bits of `from` whose column is that of input bit `bit` of `to`: the same bit where the
  * two agree, else a combination of the first `searched` bits. */
-static bool find_source(const Pair *p, const Layout *to, LayoutDim dim, unsigned b,
-                        unsigned searched, uint64_t *source) {
+static bool find_source(const Pair *p, const Layout *to, LayoutDim dim, unsigned b, unsigned searched, uint64_t *source) {
     uint64_t wanted = p->to.column[p->to_first[dim] + b];
     unsigned same = p->from_first[dim] + b;
     (void)to;

@@ -19,8 +19,7 @@ static void print_bases(const Layout *l, LayoutDim dim, Str *out) {
         while (b + run < l->in_bits[dim] && doubles(l, dim, b + run - 1)) run++;
         if (b) str_append(out, ", ");
         str_append_char(out, '(');
-        for (unsigned k = 0; k < l->rank; k++)
-            str_printf(out, k ? ", %u" : "%u", (unsigned)layout_basis(l, dim, b)[k]);
+        for (unsigned k = 0; k < l->rank; k++) str_printf(out, k ? ", %u" : "%u", (unsigned)layout_basis(l, dim, b)[k]);
         str_append_char(out, ')');
         if (run > 1) str_printf(out, "*%u", run);
     }
@@ -34,8 +33,7 @@ static bool ascending(const Layout *l) {
 
 void layout_print(const Layout *l, Str *out) {
     str_append(out, l->is_memory ? "#memory<[" : "#dist<[");
-    for (unsigned k = 0; k < l->rank; k++)
-        str_printf(out, k ? ", %lld" : "%lld", (long long)l->extents[k]);
+    for (unsigned k = 0; k < l->rank; k++) str_printf(out, k ? ", %lld" : "%lld", (long long)l->extents[k]);
     str_append_char(out, ']');
     for (unsigned dim = 0; dim < LAYOUT_DIMS; dim++) {
         if (!l->in_bits[dim]) continue;
@@ -45,8 +43,7 @@ void layout_print(const Layout *l, Str *out) {
     }
     if (!ascending(l)) {
         str_append(out, ", repeats=[");
-        for (unsigned i = 0; i < l->repeat_count; i++)
-            str_printf(out, i ? ", %u" : "%u", l->repeat_order[i]);
+        for (unsigned i = 0; i < l->repeat_count; i++) str_printf(out, i ? ", %u" : "%u", l->repeat_order[i]);
         str_append_char(out, ']');
     }
     str_append_char(out, '>');
@@ -71,16 +68,14 @@ static bool parse_number(Parser *p, int64_t *value) {
     while (p->text[p->at] == ' ') p->at++;
     size_t at = p->at;
     *value = 0;
-    for (; p->text[at] >= '0' && p->text[at] <= '9' && *value <= UINT32_MAX; at++)
-        *value = *value * 10 + (p->text[at] - '0');
+    for (; p->text[at] >= '0' && p->text[at] <= '9' && *value <= UINT32_MAX; at++) *value = *value * 10 + (p->text[at] - '0');
     if (at == p->at || *value > UINT32_MAX) return false;
     p->at = at;
     return true;
 }
 
 /* Numbers up to `close`; more than `limit` are a mistake. */
-static bool parse_numbers(Parser *p, const char *close, unsigned limit, int64_t *values,
-                          unsigned *count) {
+static bool parse_numbers(Parser *p, const char *close, unsigned limit, int64_t *values, unsigned *count) {
     *count = 0;
     if (accept(p, close)) return true;
     do {
@@ -93,8 +88,7 @@ static bool parse_numbers(Parser *p, const char *close, unsigned limit, int64_t 
 static bool parse_basis(Parser *p, LayoutDraft *d, LayoutDim dim) {
     int64_t values[LAYOUT_RANK_LIMIT], run = 1;
     unsigned count;
-    if (!accept(p, "(") || !parse_numbers(p, ")", d->rank, values, &count) || count != d->rank)
-        return false;
+    if (!accept(p, "(") || !parse_numbers(p, ")", d->rank, values, &count) || count != d->rank) return false;
     if (accept(p, "*") && (!parse_number(p, &run) || run > LAYOUT_BITS_LIMIT)) return false;
     for (int64_t i = 0; i < run; i++) {
         uint32_t coordinate[LAYOUT_RANK_LIMIT];
@@ -110,8 +104,7 @@ static bool parse_basis(Parser *p, LayoutDraft *d, LayoutDim dim) {
 static bool parse_repeats(Parser *p, LayoutDraft *d) {
     int64_t axes[LAYOUT_RANK_LIMIT];
     unsigned count, seen = 0;
-    if (!parse_numbers(p, "]", LAYOUT_RANK_LIMIT, axes, &count) || count != d->repeat_count)
-        return false;
+    if (!parse_numbers(p, "]", LAYOUT_RANK_LIMIT, axes, &count) || count != d->repeat_count) return false;
     for (unsigned i = 0; i < count; i++) {
         if (axes[i] >= d->rank || d->repeat[axes[i]] == 1 || (seen >> axes[i] & 1)) return false;
         seen |= 1u << axes[i];
@@ -142,9 +135,7 @@ static bool parse_draft(Parser *p, LayoutDraft *d) {
     unsigned rank;
     bool is_memory = accept(p, "#memory");
     if ((!is_memory && !accept(p, "#dist")) || !accept(p, "<") || !accept(p, "[")) return false;
-    if (!parse_numbers(p, "]", LAYOUT_RANK_LIMIT, extents, &rank) ||
-        !layout_draft_init(d, is_memory, rank, extents))
-        return false;
+    if (!parse_numbers(p, "]", LAYOUT_RANK_LIMIT, extents, &rank) || !layout_draft_init(d, is_memory, rank, extents)) return false;
     while (accept(p, ","))
         if (!parse_dim(p, d)) return false;
     return accept(p, ">");

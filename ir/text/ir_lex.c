@@ -7,7 +7,9 @@
 
 /* ---- Reports ---- */
 
-Span ir_token_span(const Parser *p) { return (Span){p->file, p->token.begin, p->token.end}; }
+Span ir_token_span(const Parser *p) {
+    return (Span){p->file, p->token.begin, p->token.end};
+}
 
 static void report(Parser *p, Span span, const char *format, va_list args) {
     Str text;
@@ -39,13 +41,14 @@ bool ir_expected(Parser *p, const char *what) {
     if (t->kind == TOKEN_BAD) return false; /* reported already */
     if (t->kind == TOKEN_END) return ir_error(p, "expected %s, found the end of the text", what);
     uint32_t length = t->end - t->begin;
-    return ir_error(p, "expected %s, found `%.*s`", what, (int)(length > 40 ? 40 : length),
-                    p->text + t->begin);
+    return ir_error(p, "expected %s, found `%.*s`", what, (int)(length > 40 ? 40 : length), p->text + t->begin);
 }
 
 /* ---- Scanning ---- */
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
 static bool is_word(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c);
 }
@@ -59,10 +62,12 @@ static bool skip_space(Parser *p) {
     for (;;) {
         char c = peek(p, 0);
         if (p->at >= p->size) return line_start;
-        if (c == '\n') line_start = true;
+        if (c == '\n')
+            line_start = true;
         else if (c == '#' && line_start)
             while (p->at + 1 < p->size && peek(p, 1) != '\n') p->at++;
-        else if (c != ' ' && c != '\t' && c != '\r') return line_start;
+        else if (c != ' ' && c != '\t' && c != '\r')
+            return line_start;
         p->at++;
     }
 }
@@ -82,8 +87,7 @@ static void scan_sigil(Parser *p, Token *t, TokenKind kind) {
     t->text = arena_strndup(p->scratch, p->text + begin, p->at - begin);
     if (p->at > begin && p->at - begin <= 4 * IR_MAX_NAME) return;
     t->kind = TOKEN_BAD;
-    ir_error_at(p, (Span){p->file, begin - 1, p->at},
-                p->at == begin ? "a name is missing here" : "this name is too long");
+    ir_error_at(p, (Span){p->file, begin - 1, p->at}, p->at == begin ? "a name is missing here" : "this name is too long");
 }
 
 static bool number_byte(const Parser *p, uint32_t begin) {
@@ -111,8 +115,7 @@ static void scan_number(Parser *p, Token *t) {
     errno = 0;
     char *end = NULL;
     if (!is_float) t->integer = strtoll(copy, &end, 10);
-    bool good =
-        is_float ? parse_double(copy, &t->number) : errno == 0 && end && !*end && end != copy;
+    bool good = is_float ? parse_double(copy, &t->number) : errno == 0 && end && !*end && end != copy;
     if (good && !is_word(peek(p, 0))) return;
     t->kind = TOKEN_BAD;
     ir_error_at(p, (Span){p->file, begin, p->at}, "this number cannot be read or is too large");
@@ -154,9 +157,7 @@ static void scan_string(Parser *p, Token *t) {
     t->kind = good ? TOKEN_STRING : TOKEN_BAD;
     t->text = arena_strndup(p->scratch, text.data, text.len);
     str_release(&text);
-    if (!good)
-        ir_error_at(p, (Span){p->file, begin, p->at},
-                    "this string does not end or has a bad escape");
+    if (!good) ir_error_at(p, (Span){p->file, begin, p->at}, "this string does not end or has a bad escape");
 }
 
 void ir_next(Parser *p) {
@@ -164,13 +165,18 @@ void ir_next(Parser *p) {
     Token *t = &p->token;
     *t = (Token){.begin = p->at, .first_on_line = line_start};
     char c = peek(p, 0), next = peek(p, 1);
-    if (p->at >= p->size) t->kind = TOKEN_END;
-    else if (c == '%') scan_sigil(p, t, TOKEN_VALUE);
-    else if (c == '@') scan_sigil(p, t, TOKEN_SYMBOL);
-    else if (c == '"') scan_string(p, t);
+    if (p->at >= p->size)
+        t->kind = TOKEN_END;
+    else if (c == '%')
+        scan_sigil(p, t, TOKEN_VALUE);
+    else if (c == '@')
+        scan_sigil(p, t, TOKEN_SYMBOL);
+    else if (c == '"')
+        scan_string(p, t);
     else if (is_digit(c) || (c == '-' && (is_digit(next) || is_number_word(p, 1))))
         scan_number(p, t);
-    else if (is_word(c)) scan_word(p, t, TOKEN_NAME);
+    else if (is_word(c))
+        scan_word(p, t, TOKEN_NAME);
     else {
         t->kind = TOKEN_PUNCT;
         t->punct = c;
@@ -212,8 +218,7 @@ static uint32_t aff_end(const Parser *p) {
     uint32_t at = p->token.begin;
     for (int depth = 0; at < p->size; at++) {
         char c = p->text[at];
-        if (c == '\n' || c == '=' || c == '>' || c == '"' || c == '{' || c == '}' || c == ']')
-            break;
+        if (c == '\n' || c == '=' || c == '>' || c == '"' || c == '{' || c == '}' || c == ']') break;
         if (depth == 0 && (c == ',' || c == ')')) break;
         depth += (c == '(') - (c == ')');
     }

@@ -89,17 +89,13 @@ static bool parse_opcode(Parser *p, IrOpcode *opcode) {
     return true;
 }
 
-static bool check_counts(Parser *p, Span span, const IrOpInfo *info, size_t operands,
-                         size_t results) {
-    if (operands < (size_t)info->min_operands ||
-        (info->max_operands >= 0 && operands > (size_t)info->max_operands))
-        return ir_error_at(p, span, "`%s` takes %s%d operands, here are %zu", info->name,
-                           info->max_operands < 0 ? "at least " : "",
-                           info->max_operands < 0 || operands < (size_t)info->min_operands
-                               ? info->min_operands : info->max_operands, operands);
+static bool check_counts(Parser *p, Span span, const IrOpInfo *info, size_t operands, size_t results) {
+    if (operands < (size_t)info->min_operands || (info->max_operands >= 0 && operands > (size_t)info->max_operands))
+        return ir_error_at(p, span, "`%s` takes %s%d operands, here are %zu", info->name, info->max_operands < 0 ? "at least " : "",
+                           info->max_operands < 0 || operands < (size_t)info->min_operands ? info->min_operands : info->max_operands,
+                           operands);
     if (info->results >= 0 && results != (size_t)info->results)
-        return ir_error_at(p, span, "`%s` has %d results, here are %zu", info->name, info->results,
-                           results);
+        return ir_error_at(p, span, "`%s` has %d results, here are %zu", info->name, info->results, results);
     return true;
 }
 
@@ -125,8 +121,7 @@ static bool parse_region_args(Parser *p, IrBlock *region) {
 
 static bool parse_regions(Parser *p, IrOp *op) {
     for (unsigned i = 0; i < op->region_count; i++)
-        if (!parse_region_args(p, op->regions[i]) || !ir_parse_body(p, op->regions[i]))
-            return false;
+        if (!parse_region_args(p, op->regions[i]) || !ir_parse_body(p, op->regions[i])) return false;
     return true;
 }
 
@@ -144,14 +139,11 @@ static bool parse_op(Parser *p, IrBlock *block) {
     const IrOpInfo *info = ir_op_info(opcode);
     if (ir_at_attrs(p) && !ir_parse_attrs(p, &attrs, info)) return false;
     if (!parse_types(p, &types)) return false;
-    if (types.len != names.len)
-        return ir_error_at(p, span, "%zu results are named, %zu types are given", names.len,
-                           types.len);
+    if (types.len != names.len) return ir_error_at(p, span, "%zu results are named, %zu types are given", names.len, types.len);
     if (!check_counts(p, span, info, operands.len, names.len)) return false;
     IrBuilder b = ir_builder_at_end(block);
     b.span = span;
-    IrOp *op = ir_op_create(&b, opcode, (unsigned)operands.len, operands.data, (unsigned)types.len,
-                            types.data);
+    IrOp *op = ir_op_create(&b, opcode, (unsigned)operands.len, operands.data, (unsigned)types.len, types.data);
     op->attrs = attrs;
     bool good = parse_regions(p, op);
     for (size_t i = 0; i < names.len; i++) {
@@ -163,8 +155,7 @@ static bool parse_op(Parser *p, IrBlock *block) {
 
 bool ir_parse_body(Parser *p, IrBlock *block) {
     if (!ir_at(p, '{')) return ir_expected(p, "`{`");
-    if (p->nesting == IR_MAX_NESTING)
-        return ir_error(p, "regions are nested deeper than %d", (int)IR_MAX_NESTING);
+    if (p->nesting == IR_MAX_NESTING) return ir_error(p, "regions are nested deeper than %d", (int)IR_MAX_NESTING);
     p->nesting++;
     ir_next(p);
     while (!ir_at(p, '}') && p->token.kind != TOKEN_END && !at_item(p)) {
@@ -211,8 +202,8 @@ IrModule *ir_parse(Arena *arena, DiagList *diags, const char *path, const char *
         return NULL;
     }
     uint32_t file = diags->sources ? source_add(diags->sources, path, text, size) : 0;
-    Parser p = {.scratch = arena_create(), .module = ir_module_create(arena, diags->sources),
-                .diags = diags, .file = file, .size = (uint32_t)size};
+    Parser p = {
+        .scratch = arena_create(), .module = ir_module_create(arena, diags->sources), .diags = diags, .file = file, .size = (uint32_t)size};
     p.text = arena_strndup(p.scratch, text, size);
     p.missing = ARENA_NEW(arena, IrValue);
     p.missing->type = ir_type_index(p.module);

@@ -6,12 +6,13 @@
 
 /* ---- Values ---- */
 
-static bool is_number(const char *name) { return name[strspn(name, "0123456789")] == '\0'; }
+static bool is_number(const char *name) {
+    return name[strspn(name, "0123456789")] == '\0';
+}
 
 bool ir_define_value(Parser *p, const Token *name, IrValue *value) {
     if (map_get(p->values, name->text))
-        return ir_error_at(p, (Span){p->file, name->begin, name->end}, "`%%%s` is defined twice",
-                           name->text);
+        return ir_error_at(p, (Span){p->file, name->begin, name->end}, "`%%%s` is defined twice", name->text);
     map_set(p->values, p->scratch, name->text, value);
     if (!is_number(name->text)) value->name = ir_intern_string(p->module, name->text);
     return true;
@@ -22,13 +23,11 @@ bool ir_parse_definition(Parser *p, Token *name, unsigned *storage) {
     *storage = 0;
     if (p->token.kind != TOKEN_VALUE) return ir_expected(p, "a value's name");
     *name = p->token;
-    if (strlen(name->text) > IR_MAX_NAME)
-        return ir_error(p, "names have at most %d letters", (int)IR_MAX_NAME);
+    if (strlen(name->text) > IR_MAX_NAME) return ir_error(p, "names have at most %d letters", (int)IR_MAX_NAME);
     ir_next(p);
     if (!ir_accept(p, '!')) return true;
     int64_t number = 0;
-    if (p->token.kind != TOKEN_INT || p->token.integer < 1 || p->token.integer > UINT32_MAX)
-        return ir_expected(p, "a storage number");
+    if (p->token.kind != TOKEN_INT || p->token.integer < 1 || p->token.integer > UINT32_MAX) return ir_expected(p, "a storage number");
     if (!ir_parse_integer(p, &number)) return false;
     *storage = (unsigned)number;
     return true;
@@ -47,10 +46,14 @@ static bool parse_param_kind(Parser *p, IrParamKind *kind) {
 }
 
 static bool parse_direction(Parser *p, IrDirection *direction) {
-    if (ir_accept_name(p, "in")) *direction = IR_DIR_IN;
-    else if (ir_accept_name(p, "out")) *direction = IR_DIR_OUT;
-    else if (ir_accept_name(p, "inout")) *direction = IR_DIR_INOUT;
-    else return ir_expected(p, "a direction (in, out, inout)");
+    if (ir_accept_name(p, "in"))
+        *direction = IR_DIR_IN;
+    else if (ir_accept_name(p, "out"))
+        *direction = IR_DIR_OUT;
+    else if (ir_accept_name(p, "inout"))
+        *direction = IR_DIR_INOUT;
+    else
+        return ir_expected(p, "a direction (in, out, inout)");
     return true;
 }
 
@@ -83,12 +86,9 @@ static bool parse_param_tail(Parser *p, IrParam *param) {
     if (param->kind == IR_PARAM_TENSOR && !parse_direction(p, &param->direction)) return false;
     if (param->kind == IR_PARAM_MAP) return parse_map(p, &param->map);
     if (ir_accept_name(p, "of") && !(param->type = ir_parse_type(p))) return false;
-    if (param->kind == IR_PARAM_SYMBOL && ir_accept(p, '='))
-        return (param->derived = ir_parse_aff(p)) != NULL;
-    if (param->kind == IR_PARAM_SCALAR && ir_accept(p, '='))
-        return ir_parse_number(p, &param->fallback);
-    if (param->kind == IR_PARAM_WORKSPACE && ir_accept_name(p, "elements"))
-        return (param->elements = ir_parse_aff(p)) != NULL;
+    if (param->kind == IR_PARAM_SYMBOL && ir_accept(p, '=')) return (param->derived = ir_parse_aff(p)) != NULL;
+    if (param->kind == IR_PARAM_SCALAR && ir_accept(p, '=')) return ir_parse_number(p, &param->fallback);
+    if (param->kind == IR_PARAM_WORKSPACE && ir_accept_name(p, "elements")) return (param->elements = ir_parse_aff(p)) != NULL;
     return true;
 }
 
@@ -164,15 +164,22 @@ static bool parse_conditions(Parser *p) {
 
 static bool parse_level(Parser *p, unsigned *level, IrState *state) {
     *state = IR_STATE_OPEN;
-    if (ir_accept_name(p, "graph")) *level = IR_LEVEL_GRAPH;
-    else if (ir_accept_name(p, "kernel")) *level = IR_LEVEL_KERNEL;
-    else if (!ir_accept_name(p, "tile")) return ir_expected(p, "a level (graph, tile, kernel)");
+    if (ir_accept_name(p, "graph"))
+        *level = IR_LEVEL_GRAPH;
+    else if (ir_accept_name(p, "kernel"))
+        *level = IR_LEVEL_KERNEL;
+    else if (!ir_accept_name(p, "tile"))
+        return ir_expected(p, "a level (graph, tile, kernel)");
     else {
         *level = IR_LEVEL_TILE;
-        if (ir_accept_name(p, "open")) *state = IR_STATE_OPEN;
-        else if (ir_accept_name(p, "static")) *state = IR_STATE_STATIC;
-        else if (ir_accept_name(p, "mapped")) *state = IR_STATE_MAPPED;
-        else return ir_expected(p, "a state (open, static, mapped)");
+        if (ir_accept_name(p, "open"))
+            *state = IR_STATE_OPEN;
+        else if (ir_accept_name(p, "static"))
+            *state = IR_STATE_STATIC;
+        else if (ir_accept_name(p, "mapped"))
+            *state = IR_STATE_MAPPED;
+        else
+            return ir_expected(p, "a state (open, static, mapped)");
     }
     return true;
 }
@@ -183,8 +190,7 @@ bool ir_parse_func(Parser *p) {
     ir_next(p);
     if (p->token.kind != TOKEN_SYMBOL) return ir_expected(p, "a function's name (@name)");
     for (IrFunc *f = p->module->first; f; f = f->next)
-        if (strcmp(f->name, p->token.text) == 0)
-            return ir_error(p, "`@%s` is defined twice", f->name);
+        if (strcmp(f->name, p->token.text) == 0) return ir_error(p, "`@%s` is defined twice", f->name);
     const char *name = p->token.text;
     ir_next(p);
     if (!parse_level(p, &level, &state)) return false;

@@ -7,8 +7,7 @@
 /* ---- Types ---- */
 
 static bool parse_dtype(Parser *p, Dtype *t) {
-    if (p->token.kind != TOKEN_NAME || !dtype_find(p->token.text, t))
-        return ir_expected(p, "a dtype");
+    if (p->token.kind != TOKEN_NAME || !dtype_find(p->token.text, t)) return ir_expected(p, "a dtype");
     ir_next(p);
     return true;
 }
@@ -64,8 +63,7 @@ static bool parse_space(Parser *p, IrSpace *space) {
 
 /* At the comma before a layout, which has a text form of its own. */
 static bool parse_layout(Parser *p, IrType *t) {
-    if (t->kind != IR_TYPE_TILE && t->kind != IR_TYPE_BUF)
-        return ir_error(p, "only tiles and buffers have layouts");
+    if (t->kind != IR_TYPE_TILE && t->kind != IR_TYPE_BUF) return ir_error(p, "only tiles and buffers have layouts");
     uint32_t start = p->at;
     while (start < p->size && p->text[start] == ' ') start++;
     size_t length = 0;
@@ -74,16 +72,13 @@ static bool parse_layout(Parser *p, IrType *t) {
     if (!t->layout) return ir_error_at(p, (Span){p->file, end, end}, "this is not a layout");
     p->at = end;
     ir_next(p);
-    if (t->layout->rank != t->rank)
-        return ir_error(p, "the layout before has %u axes, the tile %u", t->layout->rank, t->rank);
+    if (t->layout->rank != t->rank) return ir_error(p, "the layout before has %u axes, the tile %u", t->layout->rank, t->rank);
     return true;
 }
 
 static bool parse_inside(Parser *p, IrType *t, Shape *shape) {
-    if (t->kind == IR_TYPE_SCALAR)
-        return parse_count(p, &t->width, 1024) && parse_dtype(p, &t->dtype);
-    if (t->kind == IR_TYPE_PTR)
-        return parse_dtype(p, &t->dtype) && ir_expect(p, ',') && parse_space(p, &t->space);
+    if (t->kind == IR_TYPE_SCALAR) return parse_count(p, &t->width, 1024) && parse_dtype(p, &t->dtype);
+    if (t->kind == IR_TYPE_PTR) return parse_dtype(p, &t->dtype) && ir_expect(p, ',') && parse_space(p, &t->space);
     if (t->kind == IR_TYPE_BUF && !parse_count(p, &t->stages, 4096)) return false;
     if (!parse_shape(p, t, shape)) return false;
     if (t->kind == IR_TYPE_BUF && (!ir_expect(p, ',') || !parse_space(p, &t->space))) return false;
@@ -98,15 +93,19 @@ static const IrType *make_type(Parser *p, const IrType *t, const Shape *shape) {
     const Aff *const *extents = shape->extents;
     const IrType *dense;
     switch (t->kind) {
-    case IR_TYPE_SCALAR: return ir_type_vec(m, t->dtype, t->width);
-    case IR_TYPE_PTR: return ir_type_ptr(m, t->dtype, t->space);
-    case IR_TYPE_TILE: return ir_type_tile(m, t->dtype, t->rank, extents, t->layout);
+    case IR_TYPE_SCALAR:
+        return ir_type_vec(m, t->dtype, t->width);
+    case IR_TYPE_PTR:
+        return ir_type_ptr(m, t->dtype, t->space);
+    case IR_TYPE_TILE:
+        return ir_type_tile(m, t->dtype, t->rank, extents, t->layout);
     case IR_TYPE_TENSOR:
         dense = ir_type_tensor(m, t->dtype, t->rank, extents);
         return t->strides ? ir_type_strided(m, dense, t->strides) : dense;
     case IR_TYPE_BUF:
         return ir_type_buf(m, t->dtype, t->rank, extents, t->stages, t->space, t->layout);
-    default: break;
+    default:
+        break;
     }
     int64_t sizes[IR_MAX_RANK];
     for (unsigned i = 0; i < t->rank; i++) {
@@ -158,8 +157,7 @@ bool ir_at_attrs(const Parser *p) {
     while (at < p->size && strchr(" \t\r\n", p->text[at]) && p->text[at]) at++;
     uint32_t word = at;
     while (at < p->size && (p->text[at] == '_' || (p->text[at] >= 'a' && p->text[at] <= 'z') ||
-                            (p->text[at] >= 'A' && p->text[at] <= 'Z') ||
-                            (p->text[at] >= '0' && p->text[at] <= '9')))
+                            (p->text[at] >= 'A' && p->text[at] <= 'Z') || (p->text[at] >= '0' && p->text[at] <= '9')))
         at++;
     if (at == word) return false;
     while (at < p->size && (p->text[at] == ' ' || p->text[at] == '\t')) at++;
@@ -167,10 +165,14 @@ bool ir_at_attrs(const Parser *p) {
 }
 
 bool ir_parse_number(Parser *p, double *value) {
-    if (p->token.kind == TOKEN_INT) *value = (double)p->token.integer;
-    else if (p->token.kind == TOKEN_FLOAT) *value = p->token.number;
-    else if (ir_at_name(p, "inf") || ir_at_name(p, "nan")) parse_double(p->token.text, value);
-    else return ir_expected(p, "a number");
+    if (p->token.kind == TOKEN_INT)
+        *value = (double)p->token.integer;
+    else if (p->token.kind == TOKEN_FLOAT)
+        *value = p->token.number;
+    else if (ir_at_name(p, "inf") || ir_at_name(p, "nan"))
+        parse_double(p->token.text, value);
+    else
+        return ir_expected(p, "a number");
     ir_next(p);
     return true;
 }
@@ -194,7 +196,8 @@ static bool parse_list(Parser *p, IrAttr *attr, bool empty_is_strs) {
             VEC_PUSH(p->module->arena, &strs, ir_intern_string(p->module, p->token.text));
         else if (p->token.kind == TOKEN_INT && !strs.len)
             VEC_PUSH(p->module->arena, &ints, p->token.integer);
-        else return ir_expected(p, strs.len ? "a string" : "an integer");
+        else
+            return ir_expected(p, strs.len ? "a string" : "an integer");
         ir_next(p);
     }
     ir_next(p);
@@ -209,8 +212,7 @@ static bool parse_list(Parser *p, IrAttr *attr, bool empty_is_strs) {
 /* aff(...), type(...), dtype(...) */
 static bool parse_wrapped(Parser *p, IrAttr *attr) {
     bool is_aff = ir_at_name(p, "aff"), is_type = ir_at_name(p, "type");
-    if (!is_aff && !is_type && !ir_at_name(p, "dtype"))
-        return ir_expected(p, "an attribute's value");
+    if (!is_aff && !is_type && !ir_at_name(p, "dtype")) return ir_expected(p, "an attribute's value");
     ir_next(p);
     if (!ir_expect(p, '(')) return false;
     Dtype dtype = DTYPE_NONE;
@@ -254,8 +256,7 @@ bool ir_parse_attrs(Parser *p, IrAttr **list, const IrOpInfo *info) {
         if (*list && !ir_expect(p, ',')) return false;
         if (p->token.kind != TOKEN_NAME) return ir_expected(p, "an attribute's name");
         if (strlen(p->token.text) > IR_MAX_NAME) return ir_error(p, "this name is too long");
-        if (ir_attr_in(*list, p->token.text))
-            return ir_error(p, "the attribute `%s` stands twice", p->token.text);
+        if (ir_attr_in(*list, p->token.text)) return ir_error(p, "the attribute `%s` stands twice", p->token.text);
         IrAttrSpec spec;
         bool known = info && ir_attr_spec_find(info, p->token.text, &spec);
         IrAttr *attr = ir_attr_slot(p->module, list, p->token.text, IR_ATTR_INT);

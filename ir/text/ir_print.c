@@ -23,14 +23,18 @@ static void printer_init(Printer *p, Str *out) {
     ptr_map_init(&p->names, p->arena);
 }
 
-static void printer_release(Printer *p) { arena_destroy(p->arena); }
+static void printer_release(Printer *p) {
+    arena_destroy(p->arena);
+}
 
 /* ---- Names ---- */
 
 static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
 
 static bool usable_hint(const char *name) {
     if (!name || !is_letter(name[0])) return false;
@@ -72,7 +76,9 @@ static const char *name_of(Printer *p, const IrValue *v) {
     return name;
 }
 
-static void print_value(Printer *p, const IrValue *v) { str_printf(p->out, "%%%s", name_of(p, v)); }
+static void print_value(Printer *p, const IrValue *v) {
+    str_printf(p->out, "%%%s", name_of(p, v));
+}
 
 static void print_definition(Printer *p, const IrValue *v) {
     print_value(p, v);
@@ -107,20 +113,23 @@ static void print_layout(const IrType *t, Str *out) {
 void ir_print_type(const IrType *t, Str *out) {
     switch (t->kind) {
     case IR_TYPE_SCALAR:
-        if (t->is_index) str_append(out, "index");
-        else if (t->width > 1) str_printf(out, "vec<%u x %s>", t->width, dtype_name(t->dtype));
-        else str_append(out, dtype_name(t->dtype));
+        if (t->is_index)
+            str_append(out, "index");
+        else if (t->width > 1)
+            str_printf(out, "vec<%u x %s>", t->width, dtype_name(t->dtype));
+        else
+            str_append(out, dtype_name(t->dtype));
         return;
-    case IR_TYPE_TOKEN: str_append(out, "token"); return;
+    case IR_TYPE_TOKEN:
+        str_append(out, "token");
+        return;
     case IR_TYPE_PTR:
         str_printf(out, "ptr<%s, %s>", dtype_name(t->dtype), ir_space_name(t->space));
         return;
     case IR_TYPE_TILE:
     case IR_TYPE_TENSOR:
     case IR_TYPE_FRAG:
-        str_append(out, t->kind == IR_TYPE_TILE   ? "tile<"
-                        : t->kind == IR_TYPE_FRAG ? "frag<"
-                                                  : "tensor<");
+        str_append(out, t->kind == IR_TYPE_TILE ? "tile<" : t->kind == IR_TYPE_FRAG ? "frag<" : "tensor<");
         print_extents(t, out);
         break;
     case IR_TYPE_BUF:
@@ -145,8 +154,10 @@ static void print_types_of(const IrOp *op, Str *out) {
 /* A point, exponent, inf or nan marks a float. */
 static void print_float(double value, Str *out) {
     size_t start = out->len;
-    if (isnan(value)) str_append(out, "nan");
-    else str_append_double(out, value);
+    if (isnan(value))
+        str_append(out, "nan");
+    else
+        str_append_double(out, value);
     if (!strpbrk(out->data + start, ".enif")) str_append(out, ".0");
 }
 
@@ -154,9 +165,12 @@ static void print_string(const char *text, Str *out) {
     str_append_char(out, '"');
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\') str_printf(out, "\\%c", c);
-        else if (c < 0x20 || c >= 0x7f) str_printf(out, "\\x%02x", c);
-        else str_append_char(out, (char)c);
+        if (c == '"' || c == '\\')
+            str_printf(out, "\\%c", c);
+        else if (c < 0x20 || c >= 0x7f)
+            str_printf(out, "\\x%02x", c);
+        else
+            str_append_char(out, (char)c);
     }
     str_append_char(out, '"');
 }
@@ -165,8 +179,10 @@ static void print_list(const IrAttr *attr, Str *out) {
     str_append_char(out, '[');
     for (size_t i = 0; i < attr->count; i++) {
         if (i) str_append(out, ", ");
-        if (attr->kind == IR_ATTR_INTS) str_printf(out, "%lld", (long long)attr->ints[i]);
-        else print_string(attr->strs[i], out);
+        if (attr->kind == IR_ATTR_INTS)
+            str_printf(out, "%lld", (long long)attr->ints[i]);
+        else
+            print_string(attr->strs[i], out);
     }
     str_append_char(out, ']');
 }
@@ -174,13 +190,25 @@ static void print_list(const IrAttr *attr, Str *out) {
 static void print_attr(const IrAttr *attr, Str *out) {
     str_printf(out, "%s = ", attr->key);
     switch (attr->kind) {
-    case IR_ATTR_INT: str_printf(out, "%lld", (long long)attr->integer); break;
-    case IR_ATTR_FLOAT: print_float(attr->number, out); break;
-    case IR_ATTR_BOOL: str_append(out, attr->integer ? "true" : "false"); break;
-    case IR_ATTR_STR: print_string(attr->string, out); break;
+    case IR_ATTR_INT:
+        str_printf(out, "%lld", (long long)attr->integer);
+        break;
+    case IR_ATTR_FLOAT:
+        print_float(attr->number, out);
+        break;
+    case IR_ATTR_BOOL:
+        str_append(out, attr->integer ? "true" : "false");
+        break;
+    case IR_ATTR_STR:
+        print_string(attr->string, out);
+        break;
     case IR_ATTR_INTS:
-    case IR_ATTR_STRS: print_list(attr, out); break;
-    case IR_ATTR_DTYPE: str_printf(out, "dtype(%s)", dtype_name((Dtype)attr->integer)); break;
+    case IR_ATTR_STRS:
+        print_list(attr, out);
+        break;
+    case IR_ATTR_DTYPE:
+        str_printf(out, "dtype(%s)", dtype_name((Dtype)attr->integer));
+        break;
     case IR_ATTR_TYPE:
         str_append(out, "type(");
         ir_print_type(attr->type, out);
@@ -319,8 +347,7 @@ static void print_conditions(const IrFunc *f, Str *out) {
 
 static void print_func(Printer *p, const IrFunc *f) {
     static const char *const states[] = {" open", " static", " mapped"};
-    str_printf(p->out, "func @%s %s%s (", f->name, level_name(f->level),
-               f->level == IR_LEVEL_TILE ? states[f->state] : "");
+    str_printf(p->out, "func @%s %s%s (", f->name, level_name(f->level), f->level == IR_LEVEL_TILE ? states[f->state] : "");
     for (unsigned i = 0; i < f->param_count; i++) {
         if (i) str_append(p->out, ", ");
         print_param(p, &f->params[i], f->body->args[i]);
@@ -356,8 +383,7 @@ void ir_print_op(const IrOp *op, Str *out) {
 
 static void print_case(const IrCase *c, Str *out) {
     str_printf(out, "case @%s {", c->name);
-    for (size_t i = 0; i < c->symbol_count; i++)
-        str_printf(out, "%s%s = %lld", i ? ", " : "", c->symbols[i], (long long)c->values[i]);
+    for (size_t i = 0; i < c->symbol_count; i++) str_printf(out, "%s%s = %lld", i ? ", " : "", c->symbols[i], (long long)c->values[i]);
     for (size_t i = 0; i < c->data_count; i++) {
         const IrCaseData *d = &c->data[i];
         str_printf(out, "%s%s = %s(", i ? ", " : "; ", d->tensor, d->generator);
@@ -376,7 +402,9 @@ static void print_case(const IrCase *c, Str *out) {
     str_append(out, "}\n");
 }
 
-void ir_print(const IrModule *m, Str *out) { ir_print_places(m, NULL, out, NULL); }
+void ir_print(const IrModule *m, Str *out) {
+    ir_print_places(m, NULL, out, NULL);
+}
 
 void ir_print_places(const IrModule *m, Arena *arena, Str *out, IrPlaces *places) {
     str_append(out, "sketchc.ir 1\n");

@@ -12,8 +12,8 @@ typedef enum {
     TOKEN_INT,
     TOKEN_FLOAT,
     TOKEN_STRING,
-    TOKEN_PUNCT,  /* one byte */
-    TOKEN_BAD     /* reported by the scanner */
+    TOKEN_PUNCT, /* one byte */
+    TOKEN_BAD    /* reported by the scanner */
 } TokenKind;
 
 typedef struct {
@@ -62,17 +62,17 @@ const Aff *ir_parse_aff(Parser *p);
 
 /* ---- ir_parse_type.c ---- */
 
-const IrType *ir_parse_type(Parser *p); /* null after a report */
+const IrType *ir_parse_type(Parser *p);                              /* null after a report */
 bool ir_parse_attrs(Parser *p, IrAttr **list, const IrOpInfo *info); /* after `{`, through `}` */
-bool ir_at_attrs(const Parser *p);      /* at `{ name =` */
+bool ir_at_attrs(const Parser *p);                                   /* at `{ name =` */
 bool ir_parse_number(Parser *p, double *value);
 bool ir_parse_integer(Parser *p, int64_t *value);
 
 /* ---- ir_parse_func.c ---- */
 
-bool ir_parse_func(Parser *p); /* at `func` */
+bool ir_parse_func(Parser *p);                 /* at `func` */
 bool ir_parse_body(Parser *p, IrBlock *block); /* at `{` */
-bool ir_parse_case(Parser *p); /* at `case` */
+bool ir_parse_case(Parser *p);                 /* at `case` */
 bool ir_define_value(Parser *p, const Token *name, IrValue *value);
 bool ir_parse_definition(Parser *p, Token *name, unsigned *storage);
 

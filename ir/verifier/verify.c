@@ -26,8 +26,7 @@ bool ir_finding(Verifier *v, const IrOp *op, const char *format, ...) {
     va_list args;
     v->findings++;
     str_init(&text);
-    if (v->findings <= 50)
-        append_place(v, op, &text); /* printing is slow, later ones are not shown */
+    if (v->findings <= 50) append_place(v, op, &text); /* printing is slow, later ones are not shown */
     va_start(args, format);
     str_vprintf(&text, format, args);
     va_end(args);
@@ -51,10 +50,8 @@ static bool visible(const IrValue *value, const IrOp *user) {
 static bool check_operands(Verifier *v, const IrOp *op) {
     for (unsigned i = 0; i < op->operand_count; i++) {
         NEED(v, op, op->operands[i], "operand %u is missing", i);
-        NEED(v, op, visible(op->operands[i], op),
-             "operand %u is not defined before this op, or inside a region that has ended", i);
-        NEED(v, op, op->operand_uses[i].op == op && op->operand_uses[i].index == i,
-             "the use list of operand %u is broken", i);
+        NEED(v, op, visible(op->operands[i], op), "operand %u is not defined before this op, or inside a region that has ended", i);
+        NEED(v, op, op->operand_uses[i].op == op && op->operand_uses[i].index == i, "the use list of operand %u is broken", i);
     }
     return true;
 }
@@ -63,26 +60,22 @@ static bool check_operands(Verifier *v, const IrOp *op) {
 
 static bool check_counts(Verifier *v, const IrOp *op, const IrOpInfo *info) {
     unsigned n = op->operand_count;
-    NEED(v, op, n >= (unsigned)info->min_operands, "needs at least %d operands",
-         info->min_operands);
-    NEED(v, op, info->max_operands < 0 || n <= (unsigned)info->max_operands,
-         "takes at most %d operands", info->max_operands);
-    NEED(v, op, info->results < 0 || op->result_count == (unsigned)info->results, "has %d results",
-         info->results);
+    NEED(v, op, n >= (unsigned)info->min_operands, "needs at least %d operands", info->min_operands);
+    NEED(v, op, info->max_operands < 0 || n <= (unsigned)info->max_operands, "takes at most %d operands", info->max_operands);
+    NEED(v, op, info->results < 0 || op->result_count == (unsigned)info->results, "has %d results", info->results);
     NEED(v, op, op->region_count == (unsigned)info->regions, "has %d regions", info->regions);
     for (unsigned i = 0; i < op->result_count; i++) {
         NEED(v, op, op->results[i].type, "result %u has no type", i);
-        NEED(v, op, op->results[i].def == op && op->results[i].index == i, "result %u is broken",
-             i);
+        NEED(v, op, op->results[i].def == op && op->results[i].index == i, "result %u is broken", i);
     }
     return true;
 }
 
 static bool check_level(Verifier *v, const IrOp *op, const IrOpInfo *info) {
     NEED(v, op, info->levels & v->func->level, "this op does not exist at the function's level");
-    bool staged = strncmp(info->name, "buf.", 4) == 0 || strncmp(info->name, "async.", 6) == 0 ||
-                  strncmp(info->name, "mbar.", 5) == 0 || strncmp(info->name, "tma.", 4) == 0 || strncmp(info->name, "wgmma", 5) == 0 ||
-                  op->opcode == IR_BARRIER || op->opcode == IR_TILE_CONVERT || op->opcode == IR_TILE_COMBINE;
+    bool staged = strncmp(info->name, "buf.", 4) == 0 || strncmp(info->name, "async.", 6) == 0 || strncmp(info->name, "mbar.", 5) == 0 ||
+                  strncmp(info->name, "tma.", 4) == 0 || strncmp(info->name, "wgmma", 5) == 0 || op->opcode == IR_BARRIER ||
+                  op->opcode == IR_TILE_CONVERT || op->opcode == IR_TILE_COMBINE;
     bool before_mapping = v->func->level == IR_LEVEL_TILE && v->func->state != IR_STATE_MAPPED;
     NEED(v, op, !staged || !before_mapping, "this op exists in state mapped only");
     return true;
@@ -90,11 +83,10 @@ static bool check_level(Verifier *v, const IrOp *op, const IrOpInfo *info) {
 
 static bool check_region_end(Verifier *v, const IrOp *parent, const IrBlock *block) {
     IrOpcode want = parent ? IR_YIELD : IR_RETURN;
-    bool may_be_empty = parent && !parent->result_count &&
-                        (parent->opcode == IR_IF || parent->opcode == IR_MEM_ATOMIC);
+    bool may_be_empty = parent && !parent->result_count && (parent->opcode == IR_IF || parent->opcode == IR_MEM_ATOMIC);
     if (may_be_empty && !block->first) return true;
-    NEED(v, parent, block->last && block->last->opcode == want, "%s does not end with %s",
-         parent ? "a region" : "the body", ir_op_info(want)->name);
+    NEED(v, parent, block->last && block->last->opcode == want, "%s does not end with %s", parent ? "a region" : "the body",
+         ir_op_info(want)->name);
     for (const IrOp *op = block->first; op != block->last; op = op->next)
         NEED(v, op, !ir_has_trait(op, IR_TERMINATOR), "stands in the middle of a region");
     return true;
@@ -106,9 +98,7 @@ static IrUniformity control_uniformity(Verifier *v, IrOp *op) {
     uintptr_t known = (uintptr_t)ptr_map_get(&v->control, op);
     if (known) return (IrUniformity)(known - 1);
     IrUniformity worst = IR_UNIFORM_GRID;
-    unsigned deciding = op->opcode == IR_IF                                 ? 1
-                        : op->opcode == IR_FOR || op->opcode == IR_PARALLEL ? 3
-                                                                            : 0;
+    unsigned deciding = op->opcode == IR_IF ? 1 : op->opcode == IR_FOR || op->opcode == IR_PARALLEL ? 3 : 0;
     for (unsigned i = 0; i < deciding && i < op->operand_count; i++) {
         IrUniformity u = ir_uniformity(op->operands[i]);
         if (u > worst) worst = u;
@@ -118,22 +108,21 @@ static IrUniformity control_uniformity(Verifier *v, IrOp *op) {
 }
 
 static bool check_collective(Verifier *v, const IrOp *op) {
-    const char *scope = op->opcode == IR_BARRIER    ? ir_attr_str(op, "scope", "")
+    const char *scope = op->opcode == IR_BARRIER                           ? ir_attr_str(op, "scope", "")
                         : op->opcode == IR_MEET || op->opcode == IR_ARRIVE ? "block"
                         : op->opcode == IR_CLUSTER_MEET || op->opcode == IR_CLUSTER_BEGIN || op->opcode == IR_CLUSTER_BEGUN ? "cluster"
-                        : op->opcode == IR_BUF_GEMM || strncmp(ir_op_info(op->opcode)->name, "wgmma", 5) == 0 ? "block"
-                                                    : "warp";
-    IrUniformity allowed = strcmp(scope, "cluster") == 0 ? IR_UNIFORM_CLUSTER
-                           : strcmp(scope, "block") == 0 ? IR_UNIFORM_BLOCK
+                        : op->opcode == IR_BUF_GEMM || strncmp(ir_op_info(op->opcode)->name, "wgmma", 5) == 0               ? "block"
+                                                                                                                            : "warp";
+    IrUniformity allowed = strcmp(scope, "cluster") == 0     ? IR_UNIFORM_CLUSTER
+                           : strcmp(scope, "block") == 0     ? IR_UNIFORM_BLOCK
                            : strcmp(scope, "warpgroup") == 0 ? IR_UNIFORM_ROLE
-                                                         : IR_UNIFORM_WARP;
-    static const char *const groups[] = {
-        [IR_UNIFORM_GRID] = "grid", [IR_UNIFORM_CLUSTER] = "cluster", [IR_UNIFORM_BLOCK] = "block",
-        [IR_UNIFORM_ROLE] = "role", [IR_UNIFORM_WARP] = "warp",       [IR_UNIFORM_LANE] = "lane"};
+                                                             : IR_UNIFORM_WARP;
+    static const char *const groups[] = {[IR_UNIFORM_GRID] = "grid", [IR_UNIFORM_CLUSTER] = "cluster", [IR_UNIFORM_BLOCK] = "block",
+                                         [IR_UNIFORM_ROLE] = "role", [IR_UNIFORM_WARP] = "warp",       [IR_UNIFORM_LANE] = "lane"};
     for (IrOp *parent = op->block->parent; parent; parent = parent->block->parent)
         NEED(v, op, control_uniformity(v, parent) <= allowed,
-             "all threads of the %s must reach this op, but an enclosing `%s` depends on the %s",
-             scope, ir_op_info(parent->opcode)->name, groups[control_uniformity(v, parent)]);
+             "all threads of the %s must reach this op, but an enclosing `%s` depends on the %s", scope, ir_op_info(parent->opcode)->name,
+             groups[control_uniformity(v, parent)]);
     return true;
 }
 
@@ -171,10 +160,8 @@ static void check_op(Verifier *v, IrOp *op, unsigned depth) {
     const IrOpInfo *info = ir_op_info(op->opcode);
     op->mark = ++v->clock;
     bool sound = check_counts(v, op, info) && check_operands(v, op);
-    for (unsigned i = 0; i < op->region_count && sound; i++)
-        check_block(v, op, op->regions[i], depth + 1);
-    if (!sound || !check_level(v, op, info) || !check_values(v, op) || !ir_check_attrs(v, op))
-        return;
+    for (unsigned i = 0; i < op->region_count && sound; i++) check_block(v, op, op->regions[i], depth + 1);
+    if (!sound || !check_level(v, op, info) || !check_values(v, op) || !ir_check_attrs(v, op)) return;
     if (!ir_check_type_rule(v, op) || !check_own_rule(v, op)) return;
     if (info->traits & IR_COLLECTIVE) check_collective(v, op);
 }
@@ -194,13 +181,15 @@ static void check_block(Verifier *v, IrOp *parent, IrBlock *block, unsigned dept
 static bool check_param_type(Verifier *v, const IrParam *p, const IrType *t) {
     bool kernel = v->func->level == IR_LEVEL_KERNEL;
     switch (p->kind) {
-    case IR_PARAM_SYMBOL: return ir_type_is_index(t);
-    case IR_PARAM_SCALAR: return ir_type_is_scalar(t) && !t->is_index;
+    case IR_PARAM_SYMBOL:
+        return ir_type_is_index(t);
+    case IR_PARAM_SCALAR:
+        return ir_type_is_scalar(t) && !t->is_index;
     case IR_PARAM_TENSOR:
     case IR_PARAM_WORKSPACE:
-        return kernel ? t->kind == IR_TYPE_PTR && t->space == IR_SPACE_GLOBAL
-                      : t->kind == IR_TYPE_TENSOR;
-    case IR_PARAM_MAP: return kernel && t->kind == IR_TYPE_PTR && t->space == IR_SPACE_MAP;
+        return kernel ? t->kind == IR_TYPE_PTR && t->space == IR_SPACE_GLOBAL : t->kind == IR_TYPE_TENSOR;
+    case IR_PARAM_MAP:
+        return kernel && t->kind == IR_TYPE_PTR && t->space == IR_SPACE_MAP;
     }
     return false;
 }
@@ -209,8 +198,7 @@ static bool name_is_fine(const char *name) {
     size_t length = name ? strlen(name) : 0;
     bool digit = length && name[0] >= '0' && name[0] <= '9';
     return length >= 1 && length <= IR_MAX_NAME && !digit &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
-               length;
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == length;
 }
 
 /* Of a tensor of the function; the machine's limits. */
@@ -218,14 +206,14 @@ static bool check_map_param(Verifier *v, const IrParam *p, const IrType *t) {
     const IrFunc *f = v->func;
     const IrTensorMap *map = &p->map;
     unsigned at = 0;
-    while (at < f->param_count && ((f->params[at].kind != IR_PARAM_TENSOR && f->params[at].kind != IR_PARAM_WORKSPACE) ||
-                                   !map->tensor || strcmp(f->params[at].name, map->tensor) != 0))
+    while (at < f->param_count && ((f->params[at].kind != IR_PARAM_TENSOR && f->params[at].kind != IR_PARAM_WORKSPACE) || !map->tensor ||
+                                   strcmp(f->params[at].name, map->tensor) != 0))
         at++;
     NEED(v, NULL, at < f->param_count, "the map %s is of no tensor of the function", p->name);
     const IrType *tensor = f->params[at].type;
     NEED(v, NULL, f->body->args[at]->type->dtype == t->dtype, "the map %s has another dtype than its tensor", p->name);
-    NEED(v, NULL, !tensor || tensor->kind != IR_TYPE_TENSOR || tensor->rank == map->rank,
-         "the map %s has another rank than its tensor", p->name);
+    NEED(v, NULL, !tensor || tensor->kind != IR_TYPE_TENSOR || tensor->rank == map->rank, "the map %s has another rank than its tensor",
+         p->name);
     NEED(v, NULL, map->rank >= 1 && (!map->swizzle || map->swizzle == 32 || map->swizzle == 64 || map->swizzle == 128),
          "the map %s has from 1 to 5 axes and a swizzle of 0, 32, 64 or 128 bytes", p->name);
     NEED(v, NULL, map->joined <= 1 || map->rank > 1, "the map %s joins rows of a tensor of one axis", p->name);
@@ -242,20 +230,15 @@ static bool check_param(Verifier *v, unsigned i) {
     const IrFunc *f = v->func;
     const IrParam *p = &f->params[i];
     NEED(v, NULL, name_is_fine(p->name), "parameter %u has no usable name", i);
-    for (unsigned k = 0; k < i; k++)
-        NEED(v, NULL, strcmp(f->params[k].name, p->name) != 0, "two parameters are called %s",
-             p->name);
+    for (unsigned k = 0; k < i; k++) NEED(v, NULL, strcmp(f->params[k].name, p->name) != 0, "two parameters are called %s", p->name);
     NEED(v, NULL, !i || f->params[i - 1].kind <= p->kind, "parameter %s is out of order", p->name);
-    NEED(v, NULL, check_param_type(v, p, f->body->args[i]->type),
-         "parameter %s has a type of the wrong kind", p->name);
+    NEED(v, NULL, check_param_type(v, p, f->body->args[i]->type), "parameter %s has a type of the wrong kind", p->name);
     if (p->kind == IR_PARAM_MAP && !check_map_param(v, p, f->body->args[i]->type)) return false;
-    NEED(v, NULL,
-         p->kind != IR_PARAM_TENSOR || (p->direction >= IR_DIR_IN && p->direction <= IR_DIR_INOUT),
+    NEED(v, NULL, p->kind != IR_PARAM_TENSOR || (p->direction >= IR_DIR_IN && p->direction <= IR_DIR_INOUT),
          "parameter %s has no direction", p->name);
     if (p->elements && !ir_check_aff(v, NULL, p->elements)) return false;
     if (p->derived && !ir_check_aff(v, NULL, p->derived)) return false;
-    NEED(v, NULL, !p->type || p->type->dtype == f->body->args[i]->type->dtype,
-         "parameter %s is declared with another dtype", p->name);
+    NEED(v, NULL, !p->type || p->type->dtype == f->body->args[i]->type->dtype, "parameter %s is declared with another dtype", p->name);
     for (unsigned k = 0; p->type && k < p->type->rank; k++)
         if (!ir_check_aff(v, NULL, p->type->extents[k])) return false;
     return ir_check_type(v, NULL, f->body->args[i]->type);
@@ -263,11 +246,8 @@ static bool check_param(Verifier *v, unsigned i) {
 
 static bool check_header(Verifier *v) {
     const IrFunc *f = v->func;
-    NEED(v, NULL,
-         f->level == IR_LEVEL_GRAPH || f->level == IR_LEVEL_TILE || f->level == IR_LEVEL_KERNEL,
-         "the function has no level");
-    NEED(v, NULL, f->body->arg_count == f->param_count,
-         "the body's arguments are not the parameters");
+    NEED(v, NULL, f->level == IR_LEVEL_GRAPH || f->level == IR_LEVEL_TILE || f->level == IR_LEVEL_KERNEL, "the function has no level");
+    NEED(v, NULL, f->body->arg_count == f->param_count, "the body's arguments are not the parameters");
     for (unsigned i = 0; i < f->param_count; i++)
         if (!check_param(v, i)) return false;
     for (size_t i = 0; i < f->constraint_count; i++)

@@ -16,12 +16,10 @@ static bool check_kind(Verifier *v, const IrOp *op, const char *kinds) {
 }
 
 /* Axis i of `to` has the extents of `from`'s, apart from `except`. */
-static bool check_others(Verifier *v, const IrOp *op, const IrType *from, const IrType *to,
-                         int64_t except) {
+static bool check_others(Verifier *v, const IrOp *op, const IrType *from, const IrType *to, int64_t except) {
     NEED(v, op, to->kind == from->kind && to->rank == from->rank, "the ranks differ");
     for (unsigned i = 0; i < to->rank; i++)
-        NEED(v, op, (int64_t)i == except || to->extents[i] == from->extents[i],
-             "axis %u does not fit", i);
+        NEED(v, op, (int64_t)i == except || to->extents[i] == from->extents[i], "axis %u does not fit", i);
     return true;
 }
 
@@ -58,8 +56,7 @@ static bool check_arg(Verifier *v, const IrOp *op) {
     NEED(v, op, to->rank == from->rank - 1 + keep, "the result has another rank");
     for (unsigned i = 0, at = 0; i < from->rank; i++) {
         if (i == axis && !keep) continue;
-        bool fits = i == axis ? aff_is_const(to->extents[at], &one) && one == 1
-                              : to->extents[at] == from->extents[i];
+        bool fits = i == axis ? aff_is_const(to->extents[at], &one) && one == 1 : to->extents[at] == from->extents[i];
         NEED(v, op, fits, "result axis %u does not fit", at);
         at++;
     }
@@ -70,8 +67,7 @@ static bool check_sort(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type;
     if (!check_axis(v, op, from)) return false;
     NEED(v, op, op->results[0].type == from, "the sorted values have the operand's type");
-    NEED(v, op, op->results[1].type == ir_type_with_dtype(v->module, from, DTYPE_I64),
-         "the indices are i64 in the operand's shape");
+    NEED(v, op, op->results[1].type == ir_type_with_dtype(v->module, from, DTYPE_I64), "the indices are i64 in the operand's shape");
     return true;
 }
 
@@ -99,8 +95,7 @@ static bool check_iota(Verifier *v, const IrOp *op) {
 
 static bool check_random(Verifier *v, const IrOp *op) {
     for (unsigned i = 0; i < 2; i++)
-        NEED(v, op,
-             ir_type_is_scalar(op->operands[i]->type) && op->operands[i]->type->dtype == DTYPE_I64,
+        NEED(v, op, ir_type_is_scalar(op->operands[i]->type) && op->operands[i]->type->dtype == DTYPE_I64,
              "seed and offset are i64 scalars");
     NEED(v, op, dtype_is_float(op->results[0].type->dtype), "random gives floats");
     return ir_check_array(v, op, op->results[0].type);
@@ -112,8 +107,7 @@ static bool check_extract(Verifier *v, const IrOp *op) {
     NEED(v, op, from->kind == IR_TYPE_TILE, "slices a tile");
     if (!ir_check_slice(v, op, from, &kept)) return false;
     const IrType *to = op->results[0].type;
-    NEED(v, op, to->kind == IR_TYPE_TILE && ir_is_slice_type(to, from, kept),
-         "the result has the slice's rank and the tile's dtype");
+    NEED(v, op, to->kind == IR_TYPE_TILE && ir_is_slice_type(to, from, kept), "the result has the slice's rank and the tile's dtype");
     return true;
 }
 
@@ -122,8 +116,7 @@ static bool check_insert(Verifier *v, const IrOp *op) {
     const IrType *whole = op->operands[0]->type, *part = op->operands[1]->type;
     NEED(v, op, whole->kind == IR_TYPE_TILE, "replaces a slice of a tile");
     if (!ir_check_slice(v, op, whole, &kept)) return false;
-    NEED(v, op, ir_is_slice_type(part, whole, kept),
-         "the part has the slice's rank and the tile's dtype");
+    NEED(v, op, ir_is_slice_type(part, whole, kept), "the part has the slice's rank and the tile's dtype");
     NEED(v, op, op->results[0].type == whole, "the result has the tile's type");
     return true;
 }
@@ -133,11 +126,8 @@ static bool check_gather(Verifier *v, const IrOp *op) {
     const IrType *to = op->results[0].type;
     if (!check_axis(v, op, from)) return false;
     unsigned axis = (unsigned)ir_attr_int(op, "axis", 0);
-    NEED(v, op, index->kind == IR_TYPE_TILE && dtype_is_int(index->dtype),
-         "indices are a tile of integers");
-    NEED(v, op,
-         to->kind == IR_TYPE_TILE && to->dtype == from->dtype &&
-             to->rank == from->rank - 1 + index->rank,
+    NEED(v, op, index->kind == IR_TYPE_TILE && dtype_is_int(index->dtype), "indices are a tile of integers");
+    NEED(v, op, to->kind == IR_TYPE_TILE && to->dtype == from->dtype && to->rank == from->rank - 1 + index->rank,
          "the index tile's axes stand in place of the axis");
     for (unsigned i = 0; i < to->rank; i++) {
         const Aff *want = i < axis                 ? from->extents[i]
@@ -151,22 +141,18 @@ static bool check_gather(Verifier *v, const IrOp *op) {
 static bool check_scalar(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type;
     NEED(v, op, from->kind == IR_TYPE_TILE && from->rank == 0, "reads a tile of rank 0");
-    NEED(v, op, op->results[0].type == ir_type_scalar(v->module, from->dtype),
-         "gives a scalar of the tile's dtype");
+    NEED(v, op, op->results[0].type == ir_type_scalar(v->module, from->dtype), "gives a scalar of the tile's dtype");
     return true;
 }
 
 IrCheck ir_axes_check(IrOpcode opcode) {
     static const IrCheck checks[IR_OP_COUNT] = {
-        [IR_GRAPH_SCAN] = check_scan,     [IR_TILE_SCAN] = check_scan,
-        [IR_GRAPH_ARG] = check_arg,       [IR_TILE_ARG] = check_arg,
-        [IR_GRAPH_SORT] = check_sort,     [IR_TILE_SORT] = check_sort,
-        [IR_GRAPH_FLIP] = check_flip,     [IR_TILE_FLIP] = check_flip,
-        [IR_GRAPH_CONCAT] = check_concat, [IR_TILE_CONCAT] = check_concat,
-        [IR_GRAPH_IOTA] = check_iota,     [IR_TILE_IOTA] = check_iota,
-        [IR_GRAPH_RANDOM] = check_random, [IR_TILE_EXTRACT] = check_extract,
-        [IR_TILE_INSERT] = check_insert,  [IR_TILE_GATHER] = check_gather,
-        [IR_TILE_SCALAR] = check_scalar,
+        [IR_GRAPH_SCAN] = check_scan,     [IR_TILE_SCAN] = check_scan,       [IR_GRAPH_ARG] = check_arg,
+        [IR_TILE_ARG] = check_arg,        [IR_GRAPH_SORT] = check_sort,      [IR_TILE_SORT] = check_sort,
+        [IR_GRAPH_FLIP] = check_flip,     [IR_TILE_FLIP] = check_flip,       [IR_GRAPH_CONCAT] = check_concat,
+        [IR_TILE_CONCAT] = check_concat,  [IR_GRAPH_IOTA] = check_iota,      [IR_TILE_IOTA] = check_iota,
+        [IR_GRAPH_RANDOM] = check_random, [IR_TILE_EXTRACT] = check_extract, [IR_TILE_INSERT] = check_insert,
+        [IR_TILE_GATHER] = check_gather,  [IR_TILE_SCALAR] = check_scalar,
     };
     return checks[opcode];
 }

@@ -18,9 +18,9 @@ typedef struct {
 /* Reports a finding at an op (null: the function) and returns false. */
 bool ir_finding(Verifier *v, const IrOp *op, const char *format, ...) PRINTF_LIKE(3, 4);
 /* Stops a check at its first finding. */
-#define NEED(v, op, condition, ...)                                                                \
-    do {                                                                                           \
-        if (!(condition)) return ir_finding((v), (op), __VA_ARGS__);                               \
+#define NEED(v, op, condition, ...)                                                                                                        \
+    do {                                                                                                                                   \
+        if (!(condition)) return ir_finding((v), (op), __VA_ARGS__);                                                                       \
     } while (0)
 
 typedef bool (*IrCheck)(Verifier *v, const IrOp *op);

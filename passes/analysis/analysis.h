@@ -50,7 +50,8 @@ bool module_multiplies(const IrModule *m);
 bool step_is_asked_for(const PassContext *ctx, const IrFunc *func, const Aff *used);
 
 /* How many rows of its tensor one row of the view has, whose rows begin where the tensor's do: V[.., x: X - (n - 1), c: n*C] is
- * T[.., x + c//C, c%C] of T[.., X, C], C a constant, rows of whole 16-byte pieces. All of the view lies in the tensor, by the tensor's own strides. 0: it is no such view. */
+ * T[.., x + c//C, c%C] of T[.., X, C], C a constant, rows of whole 16-byte pieces. All of the view lies in the tensor, by the tensor's own
+ * strides. 0: it is no such view. */
 int64_t view_joins_rows(IrModule *m, const IrValue *tensor);
 enum { MAX_VERSIONS = 4 }; /* of a step; docs/decisions/0004-artifact.md */
 /* Adds `offset` (lanes along the tile axis) to the begin of a load's or store's slice. */
@@ -63,7 +64,7 @@ typedef struct {
     bool apart;       /* slices begin beside 16-byte boundaries, or take every other element ... */
     bool boxes;       /* ... but what a block reads may be copied in pieces: neighbours share elements of the last axis, or a window
                        * that a loop walks has them side by side */
-    bool slides;      /* neighbours along the last axis read elements side by side, but the first and the last the same, and no loop walks */
+    bool slides; /* neighbours along the last axis read elements side by side, but the first and the last the same, and no loop walks */
 } WindowAxes;
 WindowAxes window_axes(IrFunc *f);
 /* A tile type with one extent replaced. */
@@ -131,8 +132,8 @@ int axes_find(const Axes *axes, const IrValue *v, size_t index);
 bool axes_touch(const Axes *axes, const IrOp *op, size_t index);
 /* May the ops of `scope` run chunk by chunk along the class, chunks in any order? Else `store` stands against it,
  * beside `other` (cut_safety.c). */
-bool cut_is_safe(PassContext *ctx, const Axes *axes, const OpList *ops, const IrBlock *scope,
-                 size_t index, const IrOp **store, const IrOp **other);
+bool cut_is_safe(PassContext *ctx, const Axes *axes, const OpList *ops, const IrBlock *scope, size_t index, const IrOp **store,
+                 const IrOp **other);
 /* The largest product of the other extents of a tile of the class. Symbolic axes count as `row`
  * when reduced, as `gemm` when contracted, else as 1. */
 int64_t axes_others(const Axes *axes, size_t index, int64_t row, int64_t gemm);

@@ -65,8 +65,7 @@ static void join_all(Axes *a, const IrValue *x, const IrValue *y) {
 /* ---- What the ops say ---- */
 
 static void join_gemm(Axes *a, IrOp *op) {
-    IrValue *x = op->operands[0], *y = op->operands[1], *acc = op->operands[2],
-            *out = &op->results[0];
+    IrValue *x = op->operands[0], *y = op->operands[1], *acc = op->operands[2], *out = &op->results[0];
     unsigned r = acc->type->rank, ra = x->type->rank, rb = y->type->rank;
     bool ta = ir_attr_bool(op, "trans_a"), tb = ir_attr_bool(op, "trans_b");
     join_all(a, acc, out);
@@ -90,8 +89,7 @@ static void join_loop(Axes *a, IrOp *op) {
 
 static void join_if(Axes *a, IrOp *op) {
     for (unsigned i = 0; i < op->result_count; i++)
-        for (unsigned r = 0; r < 2; r++)
-            join_all(a, &op->results[i], op->regions[r]->last->operands[i]);
+        for (unsigned r = 0; r < 2; r++) join_all(a, &op->results[i], op->regions[r]->last->operands[i]);
 }
 
 /* Axes of operands with those of every result, by their relations. */
@@ -102,8 +100,7 @@ static void join_linked(Axes *a, IrOp *op) {
             IrAxisLink link = ir_axis_link(op, o, i);
             bool stays = link.relation == IR_AXIS_SAME || link.relation == IR_AXIS_MIXED;
             for (unsigned r = 0; stays && r < op->result_count; r++)
-                if (is_tile(&op->results[r]))
-                    join(a, op->operands[o], i, &op->results[r], (unsigned)link.axis);
+                if (is_tile(&op->results[r])) join(a, op->operands[o], i, &op->results[r], (unsigned)link.axis);
         }
     }
 }
@@ -151,8 +148,7 @@ static void note_mixed(AxisClass *c, const IrOp *op) {
 }
 
 static bool takes_part(const IrOp *op) {
-    return op->opcode == IR_TILE_EXTRACT || op->opcode == IR_TILE_INSERT ||
-           op->opcode == IR_TILE_GATHER;
+    return op->opcode == IR_TILE_EXTRACT || op->opcode == IR_TILE_INSERT || op->opcode == IR_TILE_GATHER;
 }
 
 /* What an op with a relation of axes says about cutting them. */
@@ -216,8 +212,7 @@ static void number_classes(Axes *a) {
                 c->constant = ir_type_extent(v->type, axis);
             }
             /* A tile with the class on two axes (x + its transpose) cannot be cut in one. */
-            for (unsigned before = 0; before < axis; before++)
-                c->rigid |= class_at(a, v, before) == c;
+            for (unsigned before = 0; before < axis; before++) c->rigid |= class_at(a, v, before) == c;
         }
     }
 }
@@ -227,14 +222,12 @@ static void number_classes(Axes *a) {
 static void join_through(Axes *a, const OpList *ops, IrOp *store) {
     for (size_t i = 0; i < ops->len; i++) {
         IrOp *load = ops->data[i];
-        if (load->opcode != IR_TILE_LOAD || !is_same_tensor(a->module, load->operands[0], store->operands[1]))
-            continue;
+        if (load->opcode != IR_TILE_LOAD || !is_same_tensor(a->module, load->operands[0], store->operands[1])) continue;
         IrValue *x = store->operands[0], *y = &load->results[0];
         for (unsigned k = 0; is_tile(x) && k < x->type->rank; k++)
             for (unsigned n = 0; is_tile(y) && n < y->type->rank; n++) {
                 unsigned operand, from, to;
-                if (slice_operand(store, k, &operand, &from) &&
-                    slice_operand(load, n, &operand, &to) && from == to &&
+                if (slice_operand(store, k, &operand, &from) && slice_operand(load, n, &operand, &to) && from == to &&
                     x->type->extents[k] == y->type->extents[n])
                     join(a, x, k, y, n);
             }
@@ -287,18 +280,13 @@ bool axes_touch(const Axes *axes, const IrOp *op, size_t index) {
     return false;
 }
 
-static int64_t others_of(const Axes *axes, const IrValue *v, size_t index, int64_t row,
-                         int64_t gemm) {
+static int64_t others_of(const Axes *axes, const IrValue *v, size_t index, int64_t row, int64_t gemm) {
     int64_t product = 1;
     for (unsigned i = 0; i < v->type->rank; i++) {
         size_t other = axes_of(axes, v, i);
         const AxisClass *c = axes_class(axes, other);
-        int64_t extent = c->constant >= 0 ? c->constant
-                         : c->reduced     ? row
-                         : c->contracted  ? gemm
-                                          : 1;
-        if (other != index && extent > 1)
-            product = product > INT64_MAX / extent ? INT64_MAX : product * extent;
+        int64_t extent = c->constant >= 0 ? c->constant : c->reduced ? row : c->contracted ? gemm : 1;
+        if (other != index && extent > 1) product = product > INT64_MAX / extent ? INT64_MAX : product * extent;
     }
     return product;
 }
@@ -317,7 +305,6 @@ void axes_set_extent(Axes *axes, size_t index, int64_t extent) {
     for (size_t i = 0; i < axes->values.len; i++) {
         IrValue *v = axes->values.data[i];
         for (unsigned axis = 0; axis < v->type->rank; axis++)
-            if (axes_of(axes, v, axis) == index)
-                v->type = type_with_extent(axes->module, v->type, axis, extent);
+            if (axes_of(axes, v, axis) == index) v->type = type_with_extent(axes->module, v->type, axis, extent);
     }
 }

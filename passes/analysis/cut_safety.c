@@ -15,7 +15,7 @@ typedef struct {
 typedef struct {
     IrOp *op;
     IrValue *tensor, *tile;
-    IrValue *seen; /* the tensor, or the view of it that the slice is of */
+    IrValue *seen;      /* the tensor, or the view of it that the slice is of */
     bool stores, along; /* along: the cut axis is one of the slice's */
     unsigned operand, tensor_axis;
     const Aff *begin, *width; /* along the cut axis, in elements */
@@ -80,8 +80,7 @@ static bool keeps_place(const Cut *c, const Access *a) {
     if (m.other) return false;
     const AffFacts *facts = ir_facts_at(c->ctx->scratch, a->op);
     const Aff *moved = aff_sub(affs, aff_substitute(affs, a->begin, next_leaf, &m), a->begin);
-    return aff_prove_le(facts, a->width, moved) ||
-           aff_prove_le(facts, a->width, aff_sub(affs, aff_const(affs, 0), moved));
+    return aff_prove_le(facts, a->width, moved) || aff_prove_le(facts, a->width, aff_sub(affs, aff_const(affs, 0), moved));
 }
 
 typedef struct {
@@ -144,8 +143,8 @@ static bool pair_is_safe(const Cut *c, const Access *a, const Access *b) {
     return !m.variable && !m.other && apart_along(c, a, b);
 }
 
-bool cut_is_safe(PassContext *ctx, const Axes *axes, const OpList *ops, const IrBlock *scope,
-                 size_t index, const IrOp **store, const IrOp **other) {
+bool cut_is_safe(PassContext *ctx, const Axes *axes, const OpList *ops, const IrBlock *scope, size_t index, const IrOp **store,
+                 const IrOp **other) {
     Cut c = {ctx, axes, index, scope};
     for (size_t i = 0; i < ops->len; i++) {
         Access a, b;

@@ -40,14 +40,12 @@ bool dist_equal(const Dist *a, const Dist *b) {
         const DistDim *p = &a->dims[i], *q = &b->dims[i];
         if (p->extent != q->extent || p->sub_count != q->sub_count) return false;
         for (unsigned s = 0; s < p->sub_count; s++)
-            if (p->subs[s].extent != q->subs[s].extent || p->subs[s].axis != q->subs[s].axis ||
-                p->subs[s].stride != q->subs[s].stride)
+            if (p->subs[s].extent != q->subs[s].extent || p->subs[s].axis != q->subs[s].axis || p->subs[s].stride != q->subs[s].stride)
                 return false;
     }
     for (unsigned i = 0; i < a->term_count; i++) {
         const DistTerm *p = &a->terms[i], *q = &b->terms[i];
-        if (p->source != q->source || p->shift != q->shift || p->mask != q->mask || p->axis != q->axis ||
-            p->stride != q->stride)
+        if (p->source != q->source || p->shift != q->shift || p->mask != q->mask || p->axis != q->axis || p->stride != q->stride)
             return false;
     }
     return true;
@@ -93,8 +91,10 @@ Dist dist_reduce(const Dist *dist, uint32_t axes, bool keepdim) {
     for (unsigned i = 0; i < dist->term_count; i++) {
         DistTerm term = dist->terms[i];
         if (axes >> term.axis & 1) {
-            if (term.source == DIST_BLOCK) d.used_blocks &= ~(term.mask << term.shift);
-            else *(term.source == DIST_LANE ? &d.free_lanes : &d.free_warps) |= term.mask << term.shift;
+            if (term.source == DIST_BLOCK)
+                d.used_blocks &= ~(term.mask << term.shift);
+            else
+                *(term.source == DIST_LANE ? &d.free_lanes : &d.free_warps) |= term.mask << term.shift;
             continue;
         }
         term.axis = kept_axis(term.axis, axes, keepdim);

@@ -34,15 +34,15 @@ typedef struct {
 } DistTerm;
 
 typedef struct {
-    unsigned rank;                   /* of the tile */
-    int64_t extents[DIST_MAX_RANK];  /* of the tile, before padding */
-    int64_t padded[DIST_MAX_RANK];   /* what the distribution covers */
-    unsigned dim_count;              /* of the fragment, at least 1 */
+    unsigned rank;                  /* of the tile */
+    int64_t extents[DIST_MAX_RANK]; /* of the tile, before padding */
+    int64_t padded[DIST_MAX_RANK];  /* what the distribution covers */
+    unsigned dim_count;             /* of the fragment, at least 1 */
     DistDim dims[DIST_MAX_DIMS];
     unsigned term_count;
     DistTerm terms[DIST_MAX_TERMS];
-    int64_t free_lanes, free_warps;  /* bits of lane and warp that hold copies */
-    int64_t used_blocks;             /* bits of the rank in the cluster that do not */
+    int64_t free_lanes, free_warps; /* bits of lane and warp that hold copies */
+    int64_t used_blocks;            /* bits of the rank in the cluster that do not */
 } Dist;
 
 /* Can a layout be read as a distribution? Each of its bits must move along one axis, over elements that no

@@ -19,8 +19,10 @@ static int basis_axis(const Layout *l, LayoutDim dim, unsigned bit, int64_t *str
 
 static void add_run(Runs *r, unsigned axis, int64_t extent, int64_t stride) {
     DistSub *last = r->count ? &r->runs[r->count - 1] : NULL;
-    if (last && last->axis == axis && last->stride * last->extent == stride) last->extent *= extent;
-    else if (r->count < MAX_RUNS) r->runs[r->count++] = (DistSub){extent, axis, stride};
+    if (last && last->axis == axis && last->stride * last->extent == stride)
+        last->extent *= extent;
+    else if (r->count < MAX_RUNS)
+        r->runs[r->count++] = (DistSub){extent, axis, stride};
 }
 
 static Runs register_runs(const Layout *l) {
@@ -80,8 +82,8 @@ static void add_terms(Dist *d, const Layout *l, LayoutDim dim, DistSource source
             continue;
         }
         DistTerm *last = d->term_count ? &d->terms[d->term_count - 1] : NULL;
-        if (last && last->source == source && last->axis == (unsigned)axis &&
-            last->stride * (last->mask + 1) == stride && (last->mask + 1) << last->shift == (int64_t)1 << bit)
+        if (last && last->source == source && last->axis == (unsigned)axis && last->stride * (last->mask + 1) == stride &&
+            (last->mask + 1) << last->shift == (int64_t)1 << bit)
             last->mask = last->mask * 2 + 1;
         else
             d->terms[d->term_count++] = (DistTerm){source, bit, 1, (unsigned)axis, stride};
@@ -108,8 +110,7 @@ void dist_from_layout(Dist *d, const Layout *l) {
     if (is_mma_accumulator(l, &r)) {
         add_accumulator_dims(d, &r);
     } else {
-        for (unsigned i = r.count; i-- > 0;)
-            d->dims[d->dim_count++] = (DistDim){r.runs[i].extent, 1, {r.runs[i]}};
+        for (unsigned i = r.count; i-- > 0;) d->dims[d->dim_count++] = (DistDim){r.runs[i].extent, 1, {r.runs[i]}};
     }
     if (!d->dim_count) d->dims[d->dim_count++] = (DistDim){.extent = 1};
     add_terms(d, l, LAYOUT_LANE, DIST_LANE);

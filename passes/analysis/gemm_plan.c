@@ -18,7 +18,7 @@ static const GemmAtom atoms[] = {
 };
 /* The same for warpgroups, whose warps lie one below the other. */
 static const GemmAtom wide_atoms[] = {
-#define WGMMA(name, types, in, acc, depth, columns, sums, k_major, bits, registers) \
+#define WGMMA(name, types, in, acc, depth, columns, sums, k_major, bits, registers)                                                        \
     {name, DTYPE_##in, DTYPE_##acc, 16, columns, depth, k_major, TARGET_WGMMA | TARGET_TMA, sums, bits, registers},
 #include "wgmma.def"
 #undef WGMMA
@@ -38,7 +38,9 @@ const GemmAtom *gemm_atom(const Target *target, const GemmShape *shape) {
     return atom ? atom : &fma_atom;
 }
 
-static int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+static int64_t round_up(int64_t value, int64_t step) {
+    return (value + step - 1) / step * step;
+}
 
 /* The least extent that a layout may have and that `step` divides. */
 static int64_t pad_extent(int64_t value, int64_t step) {
@@ -172,9 +174,13 @@ GemmWarps gemm_warps_wgmma(int64_t m) {
 
 /* ---- Plans ---- */
 
-bool gemm_plan_is_mma(const GemmPlan *plan) { return strcmp(plan->atom, "fma") != 0; }
+bool gemm_plan_is_mma(const GemmPlan *plan) {
+    return strcmp(plan->atom, "fma") != 0;
+}
 
-bool gemm_plan_is_wgmma(const GemmPlan *plan) { return strncmp(plan->atom, "wgmma.", 6) == 0; }
+bool gemm_plan_is_wgmma(const GemmPlan *plan) {
+    return strncmp(plan->atom, "wgmma.", 6) == 0;
+}
 
 int64_t gemm_plan_depth(const GemmPlan *plan) {
     for (size_t i = 0; i < COUNT_OF(wide_atoms); i++)

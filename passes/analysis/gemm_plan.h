@@ -5,9 +5,9 @@
 #include "passes.h"
 
 typedef struct {
-    const char *atom;       /* a row of atoms.def, or "fma" */
-    int64_t m, n, k;        /* of the tile */
-    int64_t warps, wm, wn;  /* warps in all, along m, along n */
+    const char *atom;      /* a row of atoms.def, or "fma" */
+    int64_t m, n, k;       /* of the tile */
+    int64_t warps, wm, wn; /* warps in all, along m, along n */
     int64_t pad_m, pad_n, pad_k;
 } GemmPlan;
 
@@ -15,11 +15,11 @@ typedef struct {
     const char *name; /* as in GemmPlan */
     Dtype in, acc;
     int64_t rows, columns, depth; /* what a warp covers at least; a step along k */
-    bool k_major; /* both factors must be contiguous along k */
-    unsigned features; /* TARGET_* that it needs */
-    int sums;          /* bits that its sums keep */
-    int bits;          /* of a factor that count; 0: all of its type's */
-    bool registers;    /* the first factor may come from registers */
+    bool k_major;                 /* both factors must be contiguous along k */
+    unsigned features;            /* TARGET_* that it needs */
+    int sums;                     /* bits that its sums keep */
+    int bits;                     /* of a factor that count; 0: all of its type's */
+    bool registers;               /* the first factor may come from registers */
 } GemmAtom;
 
 /* acc (lead x m x n) += a (m x k) b (k x n), `in` the factors' dtype, `acc` the accumulator's. */

@@ -70,8 +70,7 @@ static Presence intersect(AffCtx *affs, Presence a, Presence b) {
 
 /* ---- Loads ---- */
 
-static PresenceAxis load_axis(const PresenceCache *c, IrOp *op, const AffFacts *facts,
-                              unsigned axis) {
+static PresenceAxis load_axis(const PresenceCache *c, IrOp *op, const AffFacts *facts, unsigned axis) {
     AffCtx *affs = c->affs;
     unsigned operand, tensor_axis;
     if (!slice_operand(op, axis, &operand, &tensor_axis)) return (PresenceAxis){0};
@@ -86,8 +85,7 @@ static PresenceAxis load_axis(const PresenceCache *c, IrOp *op, const AffFacts *
         end = aff_min(affs, end, limit);
     const Aff *zero = aff_const(affs, 0);
     const Aff *lo = zero;
-    if (!aff_prove_nonneg(facts, begin))
-        lo = aff_max(affs, zero, aff_ceildiv(affs, aff_sub(affs, zero, begin), step));
+    if (!aff_prove_nonneg(facts, begin)) lo = aff_max(affs, zero, aff_ceildiv(affs, aff_sub(affs, zero, begin), step));
     const Aff *hi = aff_ceildiv(affs, aff_sub(affs, end, begin), step);
     if (PLANTED(9)) hi = aff_add(affs, hi, aff_const(affs, 1));
     if (lo == zero && !c->keep_ends && aff_prove_le(facts, extent, hi)) return (PresenceAxis){0};
@@ -96,8 +94,7 @@ static PresenceAxis load_axis(const PresenceCache *c, IrOp *op, const AffFacts *
 
 /* A dropped axis whose index may lie outside of the tensor: then no lane is present. With `lanes` the
  * tile's extent, lanes * max(0, n) is 0 for n <= 0 and no bound for others. */
-static void limit_by_point(const PresenceCache *c, const AffFacts *facts, const Aff *room,
-                           const IrType *tile, PresenceAxis *axis) {
+static void limit_by_point(const PresenceCache *c, const AffFacts *facts, const Aff *room, const IrType *tile, PresenceAxis *axis) {
     AffCtx *affs = c->affs;
     const Aff *zero = aff_const(affs, 0), *lanes = tile->extents[0];
     if (aff_prove_nonneg(facts, aff_sub(affs, room, aff_const(affs, 1)))) return;
@@ -154,14 +151,12 @@ Presence presence_of_store(PassContext *ctx, IrOp *op) {
 PresenceAxis presence_stretched(AffCtx *affs, PresenceAxis from, const Aff *extent) {
     if (!from.hi) return from;
     const Aff *zero = aff_const(affs, 0), *one = aff_const(affs, 1);
-    const Aff *lanes = aff_sub(affs, aff_min(affs, from.hi, one),
-                               aff_min(affs, aff_max(affs, from.lo, zero), one));
+    const Aff *lanes = aff_sub(affs, aff_min(affs, from.hi, one), aff_min(affs, aff_max(affs, from.lo, zero), one));
     return (PresenceAxis){zero, aff_mul(affs, aff_max(affs, zero, lanes), extent)};
 }
 
 /* Leading axes of a factor line up with the product's from the last one; an extent of 1 repeats. */
-static void intersect_leading(const PresenceCache *c, Presence *p, const IrType *acc, const Presence *from,
-                              const IrType *factor) {
+static void intersect_leading(const PresenceCache *c, Presence *p, const IrType *acc, const Presence *from, const IrType *factor) {
     unsigned shift = acc->rank - factor->rank;
     for (unsigned i = 0; i + 2 < factor->rank; i++) {
         const Aff *extent = acc->extents[i + shift];
@@ -204,8 +199,7 @@ static Presence of_buf_gemm(PresenceCache *c, IrOp *op) {
     Presence p = presence_in(c, op->operands[4]);
     const char *bounds = ir_attr_str(op, "bounds", "");
     for (unsigned i = 0; bounds[i]; i++) {
-        PresenceAxis given = {ir_aff_of(c->ctx->module, op->operands[5 + 2 * i]),
-                              ir_aff_of(c->ctx->module, op->operands[6 + 2 * i])};
+        PresenceAxis given = {ir_aff_of(c->ctx->module, op->operands[5 + 2 * i]), ir_aff_of(c->ctx->module, op->operands[6 + 2 * i])};
         PresenceAxis *axis = &p.axes[bound_axis(bounds[i], p.rank)];
         *axis = presence_meet(c->affs, *axis, given);
     }
@@ -223,15 +217,10 @@ static Presence of_elementwise(PresenceCache *c, IrOp *op) {
 
 /* What the back edge says when nothing is known of the carried tiles themselves. */
 static Presence of_back_edge(const PresenceCache *c, IrOp *loop, unsigned carried) {
-    PresenceCache inner = {.ctx = c->ctx,
-                           .affs = c->affs,
-                           .index = pointer_table(c->ctx->scratch),
-                           .outer = c,
-                           .keep_ends = c->keep_ends};
+    PresenceCache inner = {.ctx = c->ctx, .affs = c->affs, .index = pointer_table(c->ctx->scratch), .outer = c, .keep_ends = c->keep_ends};
     IrBlock *body = loop->regions[0];
     for (unsigned i = 1; i < body->arg_count; i++)
-        if (is_tile(body->args[i]))
-            remember(&inner, body->args[i], whole(body->args[i]->type->rank));
+        if (is_tile(body->args[i])) remember(&inner, body->args[i], whole(body->args[i]->type->rank));
     return presence_in(&inner, body->last->operands[carried]);
 }
 
@@ -250,8 +239,7 @@ static Presence of_carried(PresenceCache *c, IrOp *loop, unsigned carried) {
 }
 
 static Presence of_if(PresenceCache *c, IrOp *op, unsigned result) {
-    return either(c, presence_in(c, op->regions[0]->last->operands[result]),
-                  presence_in(c, op->regions[1]->last->operands[result]));
+    return either(c, presence_in(c, op->regions[0]->last->operands[result]), presence_in(c, op->regions[1]->last->operands[result]));
 }
 
 /* What is repeated along an axis ends nothing there: in a longer tile it reaches as far as that. */
@@ -277,8 +265,7 @@ static Presence compute(PresenceCache *c, IrValue *v) {
     IrOp *op = v->def;
     if (!op) {
         IrOp *loop = v->block->parent;
-        return loop && loop->opcode == IR_FOR ? of_carried(c, loop, v->index - 1)
-                                              : whole(v->type->rank);
+        return loop && loop->opcode == IR_FOR ? of_carried(c, loop, v->index - 1) : whole(v->type->rank);
     }
     switch (op->opcode) {
     case IR_TILE_LOAD:

@@ -18,8 +18,7 @@ static const Aff *not_negative(AffCtx *c, const Aff *e) {
 static PresenceAxis along_axis(const Along *a, PresenceAxis from, const Aff *extent) {
     AffCtx *c = a->affs;
     if (!from.hi || a->op->opcode == IR_TILE_SCAN) return from;
-    if (a->op->opcode == IR_TILE_SORT)
-        return (PresenceAxis){aff_const(c, 0), not_negative(c, aff_sub(c, from.hi, from.lo))};
+    if (a->op->opcode == IR_TILE_SORT) return (PresenceAxis){aff_const(c, 0), not_negative(c, aff_sub(c, from.hi, from.lo))};
     const Aff *lo = not_negative(c, aff_sub(c, extent, from.hi));
     return (PresenceAxis){lo, aff_sub(c, extent, from.lo)};
 }
@@ -36,9 +35,7 @@ static Presence linked(PresenceCache *cache, const Along *a) {
             if (link.relation == IR_AXIS_FOLDED || link.axis < 0) continue;
             PresenceAxis axis = from.axes[i], *to = &p.axes[link.axis];
             if (link.relation == IR_AXIS_MIXED) axis = along_axis(a, axis, extents[i]);
-            if (link.relation == IR_AXIS_REPEATED)
-                axis = presence_stretched(a->affs, axis,
-                                          op->results[0].type->extents[link.axis]);
+            if (link.relation == IR_AXIS_REPEATED) axis = presence_stretched(a->affs, axis, op->results[0].type->extents[link.axis]);
             *to = presence_meet(a->affs, *to, axis);
         }
     }
@@ -74,8 +71,7 @@ static bool reshape_axis(PresenceCache *cache, const Along *a, Presence *p) {
     Presence in = presence_in(cache, a->op->operands[0]);
     unsigned first = 0;
     int64_t behind, result;
-    while (first < from->rank && first < to->rank && from->extents[first] == to->extents[first])
-        first++;
+    while (first < from->rank && first < to->rank && from->extents[first] == to->extents[first]) first++;
     for (unsigned i = 0; i < from->rank; i++) {
         if (!in.axes[i].hi || ir_axis_link(a->op, 0, i).relation == IR_AXIS_SAME) continue;
         if (i != first || first >= to->rank || !aff_is_const(lanes_behind(a->affs, from, i), &behind) ||
@@ -96,28 +92,27 @@ bool presence_reshape_fits(PassContext *ctx, IrOp *op) {
 }
 
 /* Lane l of a kept axis is lane begin + l * step of the tile, between begin and end. */
-static PresenceAxis extracted(const Along *a, PresenceAxis from, const Aff *extent, const Aff *begin,
-                              const Aff *end, int64_t step, const Aff *lanes) {
+static PresenceAxis extracted(const Along *a, PresenceAxis from, const Aff *extent, const Aff *begin, const Aff *end, int64_t step,
+                              const Aff *lanes) {
     AffCtx *c = a->affs;
     const Aff *by = aff_const(c, step), *zero = aff_const(c, 0);
     const Aff *first = from.hi ? from.lo : zero, *limit = from.hi ? from.hi : extent;
     const Aff *lo = zero;
-    if (!aff_prove_le(a->facts, first, begin))
-        lo = not_negative(c, aff_ceildiv(c, aff_sub(c, first, begin), by));
-    if (aff_prove_le(a->facts, end, limit)) limit = end;
-    else if (!aff_prove_le(a->facts, limit, end)) limit = aff_min(c, limit, end);
+    if (!aff_prove_le(a->facts, first, begin)) lo = not_negative(c, aff_ceildiv(c, aff_sub(c, first, begin), by));
+    if (aff_prove_le(a->facts, end, limit))
+        limit = end;
+    else if (!aff_prove_le(a->facts, limit, end))
+        limit = aff_min(c, limit, end);
     const Aff *hi = aff_ceildiv(c, aff_sub(c, limit, begin), by);
     if (lo == zero && aff_prove_le(a->facts, lanes, hi)) return (PresenceAxis){0};
     return (PresenceAxis){lo, hi};
 }
 
 /* A dropped axis: nothing is present unless its lane is. */
-static void need_lane(const Along *a, PresenceAxis from, const Aff *extent, const Aff *at,
-                      Presence *p) {
+static void need_lane(const Along *a, PresenceAxis from, const Aff *extent, const Aff *at, Presence *p) {
     AffCtx *c = a->affs;
     const Aff *one = aff_const(c, 1), *lo = from.hi ? from.lo : aff_const(c, 0);
-    const Aff *room[2] = {aff_sub(c, aff_add(c, at, one), lo),
-                          aff_sub(c, from.hi ? from.hi : extent, at)};
+    const Aff *room[2] = {aff_sub(c, aff_add(c, at, one), lo), aff_sub(c, from.hi ? from.hi : extent, at)};
     const Aff *lanes = p->rank ? a->op->results[0].type->extents[0] : NULL;
     for (unsigned i = 0; lanes && i < 2; i++) {
         if (aff_prove_nonneg(a->facts, aff_sub(c, room[i], one))) continue;
@@ -138,14 +133,12 @@ static Presence of_extract(PresenceCache *cache, const Along *a) {
         const Aff *at = ir_aff_of(m, op->operands[operand++]);
         if (letters[i] != 'r') continue;
         const Aff *end = ir_aff_of(m, op->operands[operand++]);
-        p.axes[kept] = extracted(a, from.axes[i], extents[i], at, end, slice_step(op, kept),
-                                 op->results[0].type->extents[kept]);
+        p.axes[kept] = extracted(a, from.axes[i], extents[i], at, end, slice_step(op, kept), op->results[0].type->extents[kept]);
         kept++;
     }
     operand = 1;
     for (unsigned i = 0; letters[i]; operand += letters[i++] == 'r' ? 2 : 1)
-        if (letters[i] == 'p')
-            need_lane(a, from.axes[i], extents[i], ir_aff_of(m, op->operands[operand]), &p);
+        if (letters[i] == 'p') need_lane(a, from.axes[i], extents[i], ir_aff_of(m, op->operands[operand]), &p);
     return p;
 }
 

@@ -63,7 +63,9 @@ IrOp *repeat_ops(IrOp *first, IrOp *last, const Aff *times, const char *name) {
     return loop;
 }
 
-IrOp *step_repeat(IrFunc *func, const Aff *times, const char *name) { return repeat_ops(func->body->first, func->body->last, times, name); }
+IrOp *step_repeat(IrFunc *func, const Aff *times, const char *name) {
+    return repeat_ops(func->body->first, func->body->last, times, name);
+}
 
 void steps_make_room(IrModule *m, int64_t step, int64_t count) {
     for (IrFunc *g = m->first; g; g = g->next) {

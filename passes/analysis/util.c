@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "analysis.h"
 #include "distribution.h"
 #include "layout.h"
-#include "analysis.h"
 #include "plant.h"
 
 /* ---- Cases ---- */
@@ -88,8 +88,7 @@ void slice_shift(IrOp *op, unsigned tile_axis, IrValue *offset) {
     b.span = op->span;
     IrValue *elements = ir_binary(&b, IR_MUL, offset, ir_const_index(&b, axis->step));
     if (PLANTED(12)) elements = ir_binary(&b, IR_ADD, elements, ir_const_index(&b, 1));
-    ir_set_operand(op, axis->operand,
-                   ir_binary(&b, IR_ADD, op->operands[axis->operand], elements));
+    ir_set_operand(op, axis->operand, ir_binary(&b, IR_ADD, op->operands[axis->operand], elements));
 }
 
 /* ---- Windows ---- */
@@ -183,8 +182,7 @@ WindowAxes window_axes(IrFunc *f) {
 
 const IrType *type_with_extent(IrModule *m, const IrType *t, unsigned axis, int64_t extent) {
     const Aff *extents[PRESENCE_MAX_RANK];
-    for (unsigned i = 0; i < t->rank; i++)
-        extents[i] = i == axis ? aff_const(m->affs, extent) : t->extents[i];
+    for (unsigned i = 0; i < t->rank; i++) extents[i] = i == axis ? aff_const(m->affs, extent) : t->extents[i];
     return ir_type_tile(m, t->dtype, t->rank, extents, t->layout);
 }
 
@@ -195,8 +193,7 @@ static double lowest(Dtype t) {
 
 static double highest(Dtype t) {
     if (dtype_is_float(t)) return INFINITY;
-    return dtype_is_signed(t) ? ldexp(1, (int)dtype_bits(t) - 1) - 1
-                              : ldexp(1, (int)dtype_bits(t)) - 1;
+    return dtype_is_signed(t) ? ldexp(1, (int)dtype_bits(t) - 1) - 1 : ldexp(1, (int)dtype_bits(t)) - 1;
 }
 
 double reduce_identity(const char *kind, Dtype dtype) {
@@ -269,8 +266,7 @@ static void check_type(RankCheck *c, const IrOp *op, const IrType *t) {
     bool deep = t->rank > LAYOUT_RANK_LIMIT;
     bool strange = !deep && t->kind == IR_TYPE_TILE && t->layout && !dist_can_read(t->layout);
     if (!c->ok || (!deep && !strange)) return;
-    report_unsupported(c->ctx, op->span,
-                       deep ? "more than 8 axes" : "a layout with a bit that moves along two axes");
+    report_unsupported(c->ctx, op->span, deep ? "more than 8 axes" : "a layout with a bit that moves along two axes");
     c->ok = false;
 }
 

@@ -15,12 +15,13 @@ typedef enum {
 typedef struct {
     uint64_t stamp; /* of the run of its block that it belongs to; 0: none */
     ValueKind kind;
-    bool flat;      /* number[0] is that of all threads; with a rest, the value is one of the block */
+    bool flat; /* number[0] is that of all threads; with a rest, the value is one of the block */
     int64_t *number;
     const Aff *rest; /* LINEAR: of the block, null: 0. TRUTH, flat and 2: true where rest >= 0, may be null */
 } Value;
 
-/* A sum whose remainder by four a case says; the pivot is a term of it that later parts have not, its factor times `inverse` 1 more than a multiple of four. */
+/* A sum whose remainder by four a case says; the pivot is a term of it that later parts have not, its factor times `inverse` 1 more than a
+ * multiple of four. */
 typedef struct {
     const Aff *sum, *pivot;
     int64_t inverse;
@@ -54,9 +55,20 @@ typedef struct {
     const IrOp *op; /* one of those */
 } Touch;
 /* Barriers; TOGETHER: it was all threads' of its warps together, none went on before it was over; ARRIVED, one for each mbarrier of several
- * arrivals: every warp has arrived there; COPIER: the thread that issues copies has waited for such arrivals; COPIERS: that of each block of
- * the cluster has waited for arrivals of all blocks' warps, which say what has been read; SENT: all of it was sent, since the last meeting. */
-enum { PAST_WARP = 1, PAST_BLOCK = 2, PAST_GROUP = 4, PAST_TOGETHER = 8, PAST_COPIER = 16, PAST_COPIERS = 32, PAST_SENT = 64, PAST_ARRIVED = 128, MOST_SLOTS = 24 };
+ * arrivals: every warp has arrived there; COPIER: the thread that issues copies has waited for such arrivals; COPIERS: that of each block
+ * of the cluster has waited for arrivals of all blocks' warps, which say what has been read; SENT: all of it was sent, since the last
+ * meeting. */
+enum {
+    PAST_WARP = 1,
+    PAST_BLOCK = 2,
+    PAST_GROUP = 4,
+    PAST_TOGETHER = 8,
+    PAST_COPIER = 16,
+    PAST_COPIERS = 32,
+    PAST_SENT = 64,
+    PAST_ARRIVED = 128,
+    MOST_SLOTS = 24
+};
 typedef struct {
     Touch write, read;
 } Cell;
@@ -79,29 +91,29 @@ typedef struct {
 /* An operation that has not been waited for. */
 typedef struct {
     const Record *record;
-    int age;             /* groups closed since; COPY, PRODUCT */
-    const IrOp *loop;    /* it happened only where iteration `ahead` from now exists; null: not known */
+    int age;          /* groups closed since; COPY, PRODUCT */
+    const IrOp *loop; /* it happened only where iteration `ahead` from now exists; null: not known */
     int64_t ahead;
-    const Aff *guard;    /* it happened only where guard >= 0; null: not known */
-    uint64_t side;       /* of a branch that is being walked, whose other side its threads do not go; 0: none */
+    const Aff *guard; /* it happened only where guard >= 0; null: not known */
+    uint64_t side;    /* of a branch that is being walked, whose other side its threads do not go; 0: none */
 } Flight;
 
 /* An mbarrier; in a cluster, those in the same place of all blocks, with which all blocks do the same. */
 typedef struct {
     int64_t place;
-    int phase;          /* parity of the phase that runs */
-    int armed;          /* its arrival has come: 0 no, 1 yes, 2 perhaps (see loop, ahead, guard of a Flight) */
+    int phase;                /* parity of the phase that runs */
+    int armed;                /* its arrival has come: 0 no, 1 yes, 2 perhaps (see loop, ahead, guard of a Flight) */
     int64_t expected, issued; /* bytes in this phase */
     const IrOp *loop;
     int64_t ahead;
     const Aff *guard;
-    bool several;       /* of one arrival a warp, none of bytes: */
-    bool far;           /* of the warps of all of the cluster's blocks */
-    bool single;        /* far, of one warp of each block, for what was done in front of the block's barrier */
-    bool left;          /* of one arrival: when it came, each block's copying thread knew that all blocks' had left the phase before */
-    unsigned slot;      /* its bit among PAST_ARRIVED */
-    int seen;           /* who knows that the phase before has ended: 0 nobody, 1 the copier, 2 all threads */
-    uint32_t told;      /* of one arrival, bits of slots: who waits for its phase knows that theirs before have ended */
+    bool several;  /* of one arrival a warp, none of bytes: */
+    bool far;      /* of the warps of all of the cluster's blocks */
+    bool single;   /* far, of one warp of each block, for what was done in front of the block's barrier */
+    bool left;     /* of one arrival: when it came, each block's copying thread knew that all blocks' had left the phase before */
+    unsigned slot; /* its bit among PAST_ARRIVED */
+    int seen;      /* who knows that the phase before has ended: 0 nobody, 1 the copier, 2 all threads */
+    uint32_t told; /* of one arrival, bits of slots: who waits for its phase knows that theirs before have ended */
 } Mbarrier;
 
 typedef struct {
@@ -136,32 +148,32 @@ struct Races {
     size_t page_count;
     /* values */
     uint64_t clock;
-    uint64_t *stamps;    /* of regions: two an op */
+    uint64_t *stamps;                   /* of regions: two an op */
     uint32_t *first_result, *first_arg; /* by op number; first_arg: two an op */
     Value *values;
-    Iteration *iterations; /* of loops, by op number */
+    Iteration *iterations;       /* of loops, by op number */
     uint8_t *relevant, *uniform; /* by op number; by value number: UNIFORM_... */
     uint8_t *needed;             /* by value number */
     VEC(const IrValue *) asked;  /* values that are, in the order found */
     RaceCases *cases;
-    VEC(RacePart) parts;         /* whose remainders the case says */
-    VEC(const Aff *) varying;    /* from iteration to iteration of a loop */
-    VEC(uint32_t) found;          /* values found to be uniform, in order */
+    VEC(RacePart) parts;      /* whose remainders the case says */
+    VEC(const Aff *) varying; /* from iteration to iteration of a loop */
+    VEC(uint32_t) found;      /* values found to be uniform, in order */
     size_t op_count, value_count;
-    uint8_t *active;     /* a byte a thread */
-    Reach *reaches;      /* of the access being looked at */
-    bool together;       /* every thread is here */
-    Threads copier;      /* the one thread of a block, by its number there, that waits for arrivals of warps */
-    VEC(const Aff *) guards; /* each is >= 0 here */
-    uint64_t side;       /* being walked, of a branch whose other one comes after; 0: none */
+    uint8_t *active;           /* a byte a thread */
+    Reach *reaches;            /* of the access being looked at */
+    bool together;             /* every thread is here */
+    Threads copier;            /* the one thread of a block, by its number there, that waits for arrivals of warps */
+    VEC(const Aff *) guards;   /* each is >= 0 here */
+    uint64_t side;             /* being walked, of a branch whose other one comes after; 0: none */
     VEC(uint64_t) other_sides; /* walked before, of branches that some threads take one way and some the other */
-    VEC(const IrOp *) loops; /* around here, whose iterations are not walked one by one */
+    VEC(const IrOp *) loops;   /* around here, whose iterations are not walked one by one */
     VEC(Cell *) free_pages;
     VEC(State *) free_states;
     VEC(Record *) records;
     uint8_t *generic, *engine; /* cells written by threads; written or read by the copy engine and products */
     const IrOp *generic_op, *engine_op;
-    uint8_t *bits;       /* of all cells, zero between uses */
+    uint8_t *bits; /* of all cells, zero between uses */
     int64_t work, work_limit;
     RaceFault fault;
     bool failed;
@@ -170,7 +182,9 @@ struct Races {
 void races_values_init(Races *r);
 /* The value in this run of its block. */
 const Value *races_value(Races *r, const IrValue *v);
-static inline int64_t number_of(const Value *v, int64_t thread) { return v->number[v->flat ? 0 : thread]; }
+static inline int64_t number_of(const Value *v, int64_t thread) {
+    return v->number[v->flat ? 0 : thread];
+}
 bool races_uniform(Races *r, const IrValue *v);
 void races_enter(Races *r, const IrOp *parent, unsigned region); /* a new run of the region */
 Value *races_slot(Races *r, const IrValue *v);

@@ -53,7 +53,9 @@ static Mbarrier *mbarrier_at(State *s, int64_t place) {
 }
 
 /* Where it is in a block's memory. */
-static int64_t barrier_cell(const Races *r, int64_t place, int64_t block) { return (block * r->shared_bytes + place) / r->grain; }
+static int64_t barrier_cell(const Races *r, int64_t place, int64_t block) {
+    return (block * r->shared_bytes + place) / r->grain;
+}
 
 /* The thread of that number in the block, or all of its threads. */
 static Threads of_block(const Races *r, Threads who, int64_t block) {
@@ -89,7 +91,9 @@ static void need_begun(Races *r, const State *s, const IrOp *op) {
     if (!s->cluster) races_fail(r, op, NULL, "no barrier of the cluster says that the other block has begun");
 }
 
-static uint32_t slot_bit(const Mbarrier *m) { return (uint32_t)PAST_ARRIVED << m->slot; }
+static uint32_t slot_bit(const Mbarrier *m) {
+    return (uint32_t)PAST_ARRIVED << m->slot;
+}
 
 static bool slot_is_taken(const State *s, unsigned slot) {
     for (size_t i = 0; i < s->mbarriers.len; i++)
@@ -103,7 +107,10 @@ void races_walk_init(Races *r, State *s, const IrOp *op) {
     if (!barrier_place(r, op, 0, true, &place, &who)) return;
     if (mbarrier_at(s, place)) races_fail(r, op, NULL, "an mbarrier is made where there is one");
     int64_t arrivals = ir_attr_int(op, "arrivals", 1);
-    Mbarrier m = {.place = place, .seen = 2, .several = arrivals != 1, .far = r->blocks > 1 && (arrivals == r->threads / WARP || arrivals == r->blocks)};
+    Mbarrier m = {.place = place,
+                  .seen = 2,
+                  .several = arrivals != 1,
+                  .far = r->blocks > 1 && (arrivals == r->threads / WARP || arrivals == r->blocks)};
     m.single = m.far && arrivals != r->threads / WARP;
     if (m.several) {
         while (m.slot < MOST_SLOTS && slot_is_taken(s, m.slot)) m.slot++;
@@ -176,7 +183,8 @@ static void send_to_all(Races *r, State *s, const IrOp *op, Mbarrier *m, Threads
     }
     for (size_t i = 0; i < *count; i++)
         for (size_t k = 0; k < i; k++)
-            if (r->reaches[i].from < r->reaches[k].to && r->reaches[k].from < r->reaches[i].to) races_fail(r, op, op, "boxes of two blocks come to one place");
+            if (r->reaches[i].from < r->reaches[k].to && r->reaches[k].from < r->reaches[i].to)
+                races_fail(r, op, op, "boxes of two blocks come to one place");
 }
 
 void races_walk_box(Races *r, State *s, const IrOp *op) {
@@ -237,8 +245,8 @@ static bool is_one_for_each_block(Races *r, const IrOp *op, bool single) {
     return true;
 }
 
-/* The phase ends, for what all threads of the warps have done: what they did together, or a barrier stands behind. No warp may come here again
- * before it has: two arrivals of one would end the phase without another one's. */
+/* The phase ends, for what all threads of the warps have done: what they did together, or a barrier stands behind. No warp may come here
+ * again before it has: two arrivals of one would end the phase without another one's. */
 void races_walk_arrive(Races *r, State *s, const IrOp *op) {
     int64_t place;
     Threads who;
@@ -247,12 +255,20 @@ void races_walk_arrive(Races *r, State *s, const IrOp *op) {
     if (far) need_begun(r, s, op);
     touch_barrier(r, s, op, place, far ? ANYBODY : BLOCK_SET, false);
     Mbarrier *m = mbarrier_at(s, place);
-    if (!m || !m->several) races_fail(r, op, NULL, m ? "an arrival without bytes at an mbarrier that counts them" : "there is no mbarrier at this place");
-    else if (far != m->far) races_fail(r, op, NULL, far ? "an arrival at another block's mbarrier that counts its own warps" : "an arrival at the own block's mbarrier, which counts all blocks' warps");
-    else if (far && !is_one_for_each_block(r, op, m->single)) races_fail(r, op, NULL, "an arrival that is not one thread's of each warp for each block");
-    else if (!far && !is_one_of_each_warp(r)) races_fail(r, op, NULL, "an arrival that is not one thread's of each warp");
-    else if (m->phase < 0) races_fail(r, op, NULL, "which phase an arrival is of is not known");
-    else if (m->seen < 2) races_fail(r, op, NULL, "a warp may arrive before all know that the phase before has ended");
+    if (!m || !m->several)
+        races_fail(r, op, NULL, m ? "an arrival without bytes at an mbarrier that counts them" : "there is no mbarrier at this place");
+    else if (far != m->far)
+        races_fail(r, op, NULL,
+                   far ? "an arrival at another block's mbarrier that counts its own warps"
+                       : "an arrival at the own block's mbarrier, which counts all blocks' warps");
+    else if (far && !is_one_for_each_block(r, op, m->single))
+        races_fail(r, op, NULL, "an arrival that is not one thread's of each warp for each block");
+    else if (!far && !is_one_of_each_warp(r))
+        races_fail(r, op, NULL, "an arrival that is not one thread's of each warp");
+    else if (m->phase < 0)
+        races_fail(r, op, NULL, "which phase an arrival is of is not known");
+    else if (m->seen < 2)
+        races_fail(r, op, NULL, "a warp may arrive before all know that the phase before has ended");
     if (r->failed) return;
     m->phase ^= 1;
     m->seen = 0;
@@ -263,7 +279,8 @@ void races_walk_arrive(Races *r, State *s, const IrOp *op) {
 /* By one thread, the same one everywhere: it comes behind what was done before the arrivals. */
 static void wait_for_warps(Races *r, State *s, const IrOp *op, Mbarrier *m, Threads who, int64_t parity) {
     if (r->copier == NOBODY) r->copier = who;
-    if (r->copier != who || races_count_active(r) != r->blocks) races_fail(r, op, NULL, "arrivals of warps are waited for by another thread than the one that copies");
+    if (r->copier != who || races_count_active(r) != r->blocks)
+        races_fail(r, op, NULL, "arrivals of warps are waited for by another thread than the one that copies");
     if (parity == m->phase) races_fail(r, op, NULL, "a phase is waited for that nothing ends");
     state_pass(r, s, slot_bit(m), m->far ? PAST_COPIER | PAST_COPIERS : PAST_COPIER);
     if (!m->seen) m->seen = 1;
@@ -292,8 +309,10 @@ void races_walk_phase(Races *r, State *s, const IrOp *op) {
     size_t kept = 0;
     for (size_t i = 0; i < s->flights.len; i++) {
         const Record *record = s->flights.data[i].record;
-        if (record->kind != FLIGHT_BOX || record->barrier != place) s->flights.data[kept++] = s->flights.data[i];
-        else if (r->blocks > 1) state_land(r, s, record);
+        if (record->kind != FLIGHT_BOX || record->barrier != place)
+            s->flights.data[kept++] = s->flights.data[i];
+        else if (r->blocks > 1)
+            state_land(r, s, record);
     }
     s->flights.len = kept;
     tell_all(s, m);

@@ -72,7 +72,8 @@ static int64_t weight(Races *r, const IrBlock *block) {
 /* The number of iterations of each thread in *trips; false where it is not known. */
 static bool count_trips(Races *r, const IrOp *op, int64_t **trips, int64_t *most) {
     const Value *lb = races_value(r, op->operands[0]), *ub = races_value(r, op->operands[1]), *step = races_value(r, op->operands[2]);
-    bool known = lb->kind == VALUE_LINEAR && ub->kind == VALUE_LINEAR && step->kind == VALUE_LINEAR && step->flat && !step->rest && step->number[0] > 0;
+    bool known = lb->kind == VALUE_LINEAR && ub->kind == VALUE_LINEAR && step->kind == VALUE_LINEAR && step->flat && !step->rest &&
+                 step->number[0] > 0;
     if (!known || lb->rest != ub->rest) return false;
     *trips = ARENA_ARRAY(r->arena, int64_t, (size_t)r->threads);
     *most = 0;
@@ -125,9 +126,11 @@ static void walk_each(Races *r, const IrOp *op, State **s, const int64_t *trips,
 /* Before the loop: what happened only where iterations exist. */
 static void see_ahead(Races *r, State *s, const IrOp *op) {
     for (size_t i = 0; i < s->flights.len; i++)
-        if (races_iterations_ahead(r, op, s->flights.data[i].guard, true, &s->flights.data[i].ahead)) s->flights.data[i].loop = op, s->flights.data[i].guard = NULL;
+        if (races_iterations_ahead(r, op, s->flights.data[i].guard, true, &s->flights.data[i].ahead))
+            s->flights.data[i].loop = op, s->flights.data[i].guard = NULL;
     for (size_t i = 0; i < s->mbarriers.len; i++)
-        if (races_iterations_ahead(r, op, s->mbarriers.data[i].guard, true, &s->mbarriers.data[i].ahead)) s->mbarriers.data[i].loop = op, s->mbarriers.data[i].guard = NULL;
+        if (races_iterations_ahead(r, op, s->mbarriers.data[i].guard, true, &s->mbarriers.data[i].ahead))
+            s->mbarriers.data[i].loop = op, s->mbarriers.data[i].guard = NULL;
 }
 
 static void step_ahead(State *s, const IrOp *op) {
@@ -171,7 +174,9 @@ static void add_state(Races *r, State **to, State *s, bool *changed) {
     }
 }
 
-static bool at_least_zero(const Races *r, const Aff *e) { return e->kind != AFF_OVERFLOW && aff_prove_nonneg(r->facts, e); }
+static bool at_least_zero(const Races *r, const Aff *e) {
+    return e->kind != AFF_OVERFLOW && aff_prove_nonneg(r->facts, e);
+}
 
 /* Does it say that another iteration follows? */
 static bool walk_iteration(Races *r, const IrOp *op, State **s, int64_t number, int64_t period, const Aff *turn) {
@@ -180,7 +185,8 @@ static bool walk_iteration(Races *r, const IrOp *op, State **s, int64_t number, 
     r->iterations[op->mark] = (Iteration){number, period, turn};
     races_enter(r, op, 0);
     r->facts = r->loop_facts[op->mark] = aff_facts_fork(facts);
-    const Value *i = races_value(r, op->regions[0]->args[0]), *ub = races_value(r, op->operands[1]), *step = races_value(r, op->operands[2]);
+    const Value *i = races_value(r, op->regions[0]->args[0]), *ub = races_value(r, op->operands[1]),
+                *step = races_value(r, op->operands[2]);
     if (i->kind == VALUE_LINEAR && ub->kind == VALUE_LINEAR && i->flat && ub->flat) {
         const Aff *zero = aff_const(r->affs, 0), *room = aff_sub(r->affs, ub->rest ? ub->rest : zero, i->rest ? i->rest : zero);
         room = aff_add(r->affs, room, aff_const(r->affs, ub->number[0] - i->number[0] - 1));
@@ -209,7 +215,9 @@ static bool surely_runs(Races *r, const IrOp *op) {
     return way && at_least_zero(r, aff_sub(r->affs, way, aff_const(r->affs, 1)));
 }
 
-static bool is_number(const Value *v) { return v->kind == VALUE_LINEAR && v->flat && !v->rest; }
+static bool is_number(const Value *v) {
+    return v->kind == VALUE_LINEAR && v->flat && !v->rest;
+}
 
 /* The number of iterations that there are at most, 0: not known. */
 static int64_t most_trips(Races *r, const IrOp *op) {
@@ -271,8 +279,10 @@ static void walk_any(Races *r, const IrOp *op, State **s) {
             add_state(r, &left, out, &ignored);
         }
         races_leave_sums(r, now, op, body, body->args + 1);
-        if (bounded && n + 1 == period) state_free(r, now);
-        else add_state(r, &head[(n + 1) % period], now, &open[(n + 1) % period]);
+        if (bounded && n + 1 == period)
+            state_free(r, now);
+        else
+            add_state(r, &head[(n + 1) % period], now, &open[(n + 1) % period]);
         if (r->work > r->work_limit) races_fail(r, op, NULL, "the kernel is too long to be walked");
     }
     r->loops.len--;
@@ -285,7 +295,8 @@ static void walk_any(Races *r, const IrOp *op, State **s) {
 
 void races_walk_for(Races *r, const IrOp *op, State **s) {
     int64_t *trips, most;
-    if (count_trips(r, op, &trips, &most) && (most <= 2 || (most <= FEW * 16 && most * weight(r, op->regions[0]) * r->threads <= MANY_PLACES)))
+    if (count_trips(r, op, &trips, &most) &&
+        (most <= 2 || (most <= FEW * 16 && most * weight(r, op->regions[0]) * r->threads <= MANY_PLACES)))
         walk_each(r, op, s, trips, most);
     else
         walk_any(r, op, s);

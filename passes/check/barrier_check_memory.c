@@ -160,7 +160,9 @@ static bool join_mbarriers(State *a, const State *b) {
         uint32_t told = !y->armed ? x->told : !x->armed ? y->told : x->told & y->told;
         if (x->told != told) x->told = told, changed = true;
         if (x->armed != y->armed && x->armed != 2) {
-            if (!x->armed) x->loop = y->loop, x->ahead = y->ahead, x->guard = y->guard, x->expected = y->expected, x->issued = y->issued, x->left = y->left;
+            if (!x->armed)
+                x->loop = y->loop, x->ahead = y->ahead, x->guard = y->guard, x->expected = y->expected, x->issued = y->issued,
+                x->left = y->left;
             x->armed = 2, changed = true;
         }
         if (x->armed && y->armed && (x->loop != y->loop || x->ahead != y->ahead) && x->loop) {
@@ -168,7 +170,8 @@ static bool join_mbarriers(State *a, const State *b) {
         }
         if (x->armed && y->armed && x->guard != y->guard && x->guard) x->guard = NULL, changed = true;
         if (x->armed && y->armed && x->left && !y->left) x->left = false, changed = true;
-        if (x->armed && y->armed && (x->expected != y->expected || x->issued != y->issued) && x->issued >= 0) x->issued = -1, changed = true;
+        if (x->armed && y->armed && (x->expected != y->expected || x->issued != y->issued) && x->issued >= 0)
+            x->issued = -1, changed = true;
         a->mbarriers.data[kept++] = *x;
     }
     a->mbarriers.len = kept;
@@ -195,7 +198,8 @@ static void swap_states(State *a, State *b) {
 
 bool state_join(Races *r, State *a, State *b) {
     bool changed = false;
-    if (a->dead && !b->dead) swap_states(a, b), changed = true;
+    if (a->dead && !b->dead)
+        swap_states(a, b), changed = true;
     else if (!b->dead) {
         changed |= join_pages(r, a, b);
         for (size_t i = 0; i < b->flights.len; i++) changed |= join_flight(r, a, &b->flights.data[i]);
@@ -222,8 +226,10 @@ void state_check(Races *r, const State *s, const IrOp *op, int64_t cell, int64_t
             continue;
         }
         const Cell *c = &page[i % CELLS];
-        if (!is_ordered(r, &c->write, who)) races_fail(r, op, c->write.op, missing_barrier);
-        else if (writes && !is_ordered(r, &c->read, who)) races_fail(r, op, c->read.op, missing_barrier);
+        if (!is_ordered(r, &c->write, who))
+            races_fail(r, op, c->write.op, missing_barrier);
+        else if (writes && !is_ordered(r, &c->read, who))
+            races_fail(r, op, c->read.op, missing_barrier);
     }
 }
 
@@ -307,9 +313,10 @@ void state_check_flights(Races *r, const State *s, const IrOp *op, const Record 
         bool theirs = other->kind != FLIGHT_PRODUCT;
         if ((!writes && !theirs) || !meets(r, other, mine)) continue;
         if (is_other_side(r, s->flights.data[i].side) && !meets_another(r, other, mine)) continue;
-        races_fail(r, op, other->op, other->kind == FLIGHT_COPY ? "the asynchronous copy has not been waited for"
-                                     : other->kind == FLIGHT_BOX ? "the copy engine's box has not been waited for"
-                                                                 : "the product that reads there has not been waited for");
+        races_fail(r, op, other->op,
+                   other->kind == FLIGHT_COPY  ? "the asynchronous copy has not been waited for"
+                   : other->kind == FLIGHT_BOX ? "the copy engine's box has not been waited for"
+                                               : "the product that reads there has not been waited for");
     }
 }
 

@@ -44,7 +44,8 @@ static void add_factor(Races *r, const IrOp *op, unsigned which, int64_t along, 
 static void leave_waits(const Races *r, State *s) {
     for (size_t i = 0; i < s->mbarriers.len; i++)
         for (int64_t b = 0; b < r->blocks; b++)
-            for (int64_t cell = (b * r->shared_bytes + s->mbarriers.data[i].place) / r->grain, end = cell + 8 / r->grain; cell < end; cell++)
+            for (int64_t cell = (b * r->shared_bytes + s->mbarriers.data[i].place) / r->grain, end = cell + 8 / r->grain; cell < end;
+                 cell++)
                 if (s->pages[cell / CELLS]) s->pages[cell / CELLS][cell % CELLS].read.past |= PAST_WARP;
 }
 

@@ -4,7 +4,9 @@
 
 #include "barrier_check.h"
 
-uint32_t races_op_number(const IrOp *op) { return op->mark; }
+uint32_t races_op_number(const IrOp *op) {
+    return op->mark;
+}
 
 /* ---- Slots ---- */
 
@@ -15,14 +17,18 @@ static size_t slot_of(const Races *r, const IrValue *v) {
     return r->first_arg[2 * parent->mark + (parent->regions[1] == v->block)] + v->index;
 }
 
-Value *races_slot(Races *r, const IrValue *v) { return &r->values[slot_of(r, v)]; }
+Value *races_slot(Races *r, const IrValue *v) {
+    return &r->values[slot_of(r, v)];
+}
 
 static uint64_t stamp_of(const Races *r, const IrValue *v) {
     const IrBlock *block = v->def ? v->def->block : v->block;
     return block->parent ? r->stamps[2 * block->parent->mark + (block->parent->regions[1] == block)] : 1;
 }
 
-void races_enter(Races *r, const IrOp *parent, unsigned region) { r->stamps[2 * parent->mark + region] = ++r->clock; }
+void races_enter(Races *r, const IrOp *parent, unsigned region) {
+    r->stamps[2 * parent->mark + region] = ++r->clock;
+}
 
 static void number_ops(void *context, IrOp *op) {
     Races *r = context;
@@ -60,15 +66,20 @@ void races_values_init(Races *r) {
 static bool uniform_op(Races *r, const IrOp *op, unsigned result) {
     const char *name = op->opcode == IR_SPECIAL ? ir_attr_str(op, "name", "") : "";
     switch (op->opcode) {
-    case IR_CONST: return true;
-    case IR_UNIFORM: return r->blocks == 1;
-    case IR_SPECIAL: return strncmp(name, "nctaid", 6) == 0 || strncmp(name, "clusterid", 9) == 0 || (r->blocks == 1 && strncmp(name, "ctaid", 5) == 0);
-    case IR_FOR: return races_uniform(r, op->regions[0]->args[result + 1]);
+    case IR_CONST:
+        return true;
+    case IR_UNIFORM:
+        return r->blocks == 1;
+    case IR_SPECIAL:
+        return strncmp(name, "nctaid", 6) == 0 || strncmp(name, "clusterid", 9) == 0 || (r->blocks == 1 && strncmp(name, "ctaid", 5) == 0);
+    case IR_FOR:
+        return races_uniform(r, op->regions[0]->args[result + 1]);
     case IR_IF:
         for (unsigned i = 0; i < 2; i++)
             if (!op->regions[i]->last || !races_uniform(r, op->regions[i]->last->operands[result])) return false;
         return races_uniform(r, op->operands[0]);
-    default: break;
+    default:
+        break;
     }
     if (!ir_has_trait(op, IR_PURE) || op->region_count) return false;
     for (unsigned i = 0; i < op->operand_count; i++)
@@ -94,7 +105,8 @@ bool races_uniform(Races *r, const IrValue *v) {
     bool is = v->def ? uniform_op(r, v->def, v->index) : uniform_arg(r, v);
     if (!is)
         for (; r->found.len > before; r->found.len--) r->uniform[r->found.data[r->found.len - 1]] = 0;
-    else VEC_PUSH(r->arena, &r->found, (uint32_t)slot_of(r, v));
+    else
+        VEC_PUSH(r->arena, &r->found, (uint32_t)slot_of(r, v));
     *known = is ? UNIFORM_YES : UNIFORM_NO;
     return is;
 }
@@ -175,21 +187,43 @@ static int64_t floor_div(int64_t a, int64_t b) {
 
 static bool fold(IrOpcode op, int64_t a, int64_t b, int64_t *x) {
     switch (op) {
-    case IR_ADD: return !__builtin_add_overflow(a, b, x);
-    case IR_SUB: return !__builtin_sub_overflow(a, b, x);
-    case IR_MUL: return !__builtin_mul_overflow(a, b, x);
-    case IR_FLOORDIV: *x = floor_div(a, b); return true;
-    case IR_MOD: *x = b ? a - floor_div(a, b) * b : 0; return true;
+    case IR_ADD:
+        return !__builtin_add_overflow(a, b, x);
+    case IR_SUB:
+        return !__builtin_sub_overflow(a, b, x);
+    case IR_MUL:
+        return !__builtin_mul_overflow(a, b, x);
+    case IR_FLOORDIV:
+        *x = floor_div(a, b);
+        return true;
+    case IR_MOD:
+        *x = b ? a - floor_div(a, b) * b : 0;
+        return true;
     case IR_MIN:
-    case IR_MINNUM: *x = a < b ? a : b; return true;
+    case IR_MINNUM:
+        *x = a < b ? a : b;
+        return true;
     case IR_MAX:
-    case IR_MAXNUM: *x = a > b ? a : b; return true;
-    case IR_AND: *x = a & b; return true;
-    case IR_OR: *x = a | b; return true;
-    case IR_XOR: *x = a ^ b; return true;
-    case IR_SHL: *x = b >= 0 && b < 62 ? (int64_t)((uint64_t)a << b) : 0; return b >= 0 && b < 62 && *x >> b == a;
-    case IR_SHR: *x = b >= 0 && b < 63 ? a >> b : 0; return b >= 0 && b < 63;
-    default: return false;
+    case IR_MAXNUM:
+        *x = a > b ? a : b;
+        return true;
+    case IR_AND:
+        *x = a & b;
+        return true;
+    case IR_OR:
+        *x = a | b;
+        return true;
+    case IR_XOR:
+        *x = a ^ b;
+        return true;
+    case IR_SHL:
+        *x = b >= 0 && b < 62 ? (int64_t)((uint64_t)a << b) : 0;
+        return b >= 0 && b < 62 && *x >> b == a;
+    case IR_SHR:
+        *x = b >= 0 && b < 63 ? a >> b : 0;
+        return b >= 0 && b < 63;
+    default:
+        return false;
     }
 }
 
@@ -274,7 +308,9 @@ static bool divide(Races *r, Value *v, const IrType *type, IrOpcode op, const Va
     return map_numbers(r, v, type, op, &shifted, &divisor, op == IR_MOD ? NULL : whole);
 }
 
-static bool at_least(Races *r, const Aff *e) { return e->kind != AFF_OVERFLOW && aff_prove_nonneg(r->facts, e); }
+static bool at_least(Races *r, const Aff *e) {
+    return e->kind != AFF_OVERFLOW && aff_prove_nonneg(r->facts, e);
+}
 
 static bool choose(Races *r, Value *v, IrOpcode op, const Value *a, const Value *b) {
     if (!a->flat || !b->flat) return false;
@@ -311,15 +347,21 @@ static bool arithmetic(Races *r, Value *v, const IrType *type, IrOpcode op, cons
     case IR_MOD:
         if (number) return divide(r, v, type, op, a, by);
         if (!a->flat || !b->flat) return false;
-        return set_expression(r, v, op == IR_MOD ? aff_mod(c, whole_of(r, a), whole_of(r, b)) : aff_floordiv(c, whole_of(r, a), whole_of(r, b)));
+        return set_expression(r, v,
+                              op == IR_MOD ? aff_mod(c, whole_of(r, a), whole_of(r, b)) : aff_floordiv(c, whole_of(r, a), whole_of(r, b)));
     case IR_MIN:
     case IR_MINNUM:
     case IR_MAX:
-    case IR_MAXNUM: return choose(r, v, op, a, b);
-    case IR_SHL: return number && by >= 0 && by < 62 && scale(r, v, type, a, (int64_t)1 << by);
-    case IR_SHR: return number && by >= 0 && by < 62 && divide(r, v, type, IR_FLOORDIV, a, (int64_t)1 << by);
-    case IR_AND: return number && by > 0 && (by & (by + 1)) == 0 && divide(r, v, type, IR_MOD, a, by + 1);
-    default: return false;
+    case IR_MAXNUM:
+        return choose(r, v, op, a, b);
+    case IR_SHL:
+        return number && by >= 0 && by < 62 && scale(r, v, type, a, (int64_t)1 << by);
+    case IR_SHR:
+        return number && by >= 0 && by < 62 && divide(r, v, type, IR_FLOORDIV, a, (int64_t)1 << by);
+    case IR_AND:
+        return number && by > 0 && (by & (by + 1)) == 0 && divide(r, v, type, IR_MOD, a, by + 1);
+    default:
+        return false;
     }
 }
 
@@ -345,9 +387,12 @@ static bool compare(Races *r, Value *v, IrOpcode op, const Value *a, const Value
     }
     if (!a->flat || !b->flat || rest->kind == AFF_OVERFLOW || op == IR_NE || op == IR_EQ) return false;
     const Aff *holds = aff_add(c, rest, aff_const(c, b->number[0] - a->number[0] - (op == IR_LT)));
-    if (at_least(r, holds)) set_flat(r, v, VALUE_TRUTH, 1, NULL);
-    else if (at_least(r, aff_sub(c, aff_const(c, -1), holds))) set_flat(r, v, VALUE_TRUTH, 0, NULL);
-    else set_flat(r, v, VALUE_TRUTH, 2, holds);
+    if (at_least(r, holds))
+        set_flat(r, v, VALUE_TRUTH, 1, NULL);
+    else if (at_least(r, aff_sub(c, aff_const(c, -1), holds)))
+        set_flat(r, v, VALUE_TRUTH, 0, NULL);
+    else
+        set_flat(r, v, VALUE_TRUTH, 2, holds);
     return true;
 }
 
@@ -357,7 +402,9 @@ static int64_t logic(IrOpcode op, int64_t a, int64_t b) {
     return a == 2 || b == 2 ? 2 : a ^ b;
 }
 
-static int64_t truth_of(const Value *v, int64_t t) { return v->kind == VALUE_TRUTH ? number_of(v, t) : 2; }
+static int64_t truth_of(const Value *v, int64_t t) {
+    return v->kind == VALUE_TRUTH ? number_of(v, t) : 2;
+}
 
 static void combine(Races *r, Value *v, IrOpcode op, const Value *a, const Value *b) {
     make_room(r, v);
@@ -403,11 +450,16 @@ static bool set_special(Races *r, Value *v, const char *name) {
     make_room(r, v);
     for (int64_t t = 0; t < r->threads; t++) {
         int64_t at = t % r->block_threads;
-        if (strcmp(name, "tid.x") == 0) v->number[t] = at;
-        else if (strcmp(name, "lane") == 0) v->number[t] = at % WARP;
-        else if (strcmp(name, "warp") == 0) v->number[t] = at / WARP;
-        else if (strcmp(name, "cluster.rank") == 0) v->number[t] = t / r->block_threads;
-        else return false;
+        if (strcmp(name, "tid.x") == 0)
+            v->number[t] = at;
+        else if (strcmp(name, "lane") == 0)
+            v->number[t] = at % WARP;
+        else if (strcmp(name, "warp") == 0)
+            v->number[t] = at / WARP;
+        else if (strcmp(name, "cluster.rank") == 0)
+            v->number[t] = t / r->block_threads;
+        else
+            return false;
     }
     v->kind = VALUE_LINEAR;
     v->flat = false;
@@ -446,9 +498,12 @@ static bool evaluate(Races *r, Value *v, const IrOp *op) {
     bool truth = !type->is_index && type->dtype == DTYPE_BOOL;
     if (!truth && !is_whole_number(type)) return false;
     switch (op->opcode) {
-    case IR_CONST: return set_constant(r, v, op);
-    case IR_SPECIAL: return set_special(r, v, ir_attr_str(op, "name", ""));
-    case IR_CAST: return set_cast(r, v, op);
+    case IR_CONST:
+        return set_constant(r, v, op);
+    case IR_SPECIAL:
+        return set_special(r, v, ir_attr_str(op, "name", ""));
+    case IR_CAST:
+        return set_cast(r, v, op);
     case IR_LT:
     case IR_LE:
     case IR_EQ:
@@ -459,14 +514,16 @@ static bool evaluate(Races *r, Value *v, const IrOp *op) {
         if (!truth) return false;
         negate(r, v, races_value(r, op->operands[0]));
         return true;
-    case IR_SELECT: return pick(r, v, races_value(r, op->operands[0]), races_value(r, op->operands[1]), races_value(r, op->operands[2]));
+    case IR_SELECT:
+        return pick(r, v, races_value(r, op->operands[0]), races_value(r, op->operands[1]), races_value(r, op->operands[2]));
     case IR_UNIFORM: {
         const Value *a = races_value(r, op->operands[0]);
         if (!a->flat || a->kind == VALUE_ANY) return false;
         races_copy_value(r, v, a);
         return true;
     }
-    default: break;
+    default:
+        break;
     }
     if (op->operand_count != 2 || !ir_has_trait(op, IR_ELEMENTWISE)) return false;
     make_room(r, v);

@@ -13,13 +13,18 @@ static bool in_shared(const IrValue *ptr) {
 
 static bool matters(const IrOp *op) {
     switch (op->opcode) {
-    case IR_MEM_LOAD: return in_shared(op->operands[0]);
+    case IR_MEM_LOAD:
+        return in_shared(op->operands[0]);
     case IR_CLUSTER_BEGUN:
     case IR_CLUSTER_SEND:
-    case IR_CLUSTER_MEET: return true;
-    case IR_MEM_STORE: return in_shared(op->operands[1]);
-    case IR_MEM_ATOMIC: return in_shared(op->operands[1]);
-    case IR_ATOM: return in_shared(op->operands[0]);
+    case IR_CLUSTER_MEET:
+        return true;
+    case IR_MEM_STORE:
+        return in_shared(op->operands[1]);
+    case IR_MEM_ATOMIC:
+        return in_shared(op->operands[1]);
+    case IR_ATOM:
+        return in_shared(op->operands[0]);
     case IR_ASYNC_COPY:
     case IR_ASYNC_COMMIT:
     case IR_ASYNC_WAIT:
@@ -35,8 +40,10 @@ static bool matters(const IrOp *op) {
     case IR_WGMMA:
     case IR_WGMMA_FENCE:
     case IR_WGMMA_COMMIT:
-    case IR_WGMMA_WAIT: return true;
-    default: return false;
+    case IR_WGMMA_WAIT:
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -63,9 +70,12 @@ static Threads all_active(const Races *r, int64_t block) {
     Threads who = NOBODY;
     for (int64_t t = block * r->block_threads; t < (block + 1) * r->block_threads; t++) {
         if (!r->active[t]) continue;
-        if (who == NOBODY) who = (Threads)t;
-        else if (who >= 0 && who / WARP == t / WARP) who = WARP_SET - (Threads)(t / WARP);
-        else if (who >= 0 || WARP_SET - who != t / WARP) return BLOCK_SET - (Threads)block;
+        if (who == NOBODY)
+            who = (Threads)t;
+        else if (who >= 0 && who / WARP == t / WARP)
+            who = WARP_SET - (Threads)(t / WARP);
+        else if (who >= 0 || WARP_SET - who != t / WARP)
+            return BLOCK_SET - (Threads)block;
     }
     return who;
 }
@@ -79,7 +89,8 @@ bool races_places(Races *r, const IrOp *op, const Access *a, const Value *mask, 
         races_fail(r, op, NULL, "the pointer's array is not known");
         return true;
     }
-    int64_t size = (int64_t)dtype_size(a->pointer->type->dtype), base = ir_attr_int(array, "offset", 0), per_block = r->shared_bytes / r->grain;
+    int64_t size = (int64_t)dtype_size(a->pointer->type->dtype), base = ir_attr_int(array, "offset", 0),
+            per_block = r->shared_bytes / r->grain;
     const Value *offset = races_value(r, a->offset), *home = rank ? races_value(r, rank) : NULL;
     bool known = offset->kind == VALUE_LINEAR && !offset->rest && (!home || (home->kind == VALUE_LINEAR && !home->rest));
     if (home && !known) {
@@ -147,7 +158,9 @@ static void touch(Races *r, State *s, const IrOp *op, const Access *a, const Val
         state_touch(r, s, op, reaches[i].from, reaches[i].to - reaches[i].from, (Threads)reaches[i].who, writes, 0);
 }
 
-static int64_t bytes_of(const IrType *t) { return (int64_t)dtype_size(t->dtype) * (int64_t)t->width; }
+static int64_t bytes_of(const IrType *t) {
+    return (int64_t)dtype_size(t->dtype) * (int64_t)t->width;
+}
 
 static void walk_access(Races *r, State *s, const IrOp *op) {
     bool store = op->opcode != IR_MEM_LOAD;
@@ -287,8 +300,8 @@ static void close_group(State *s, FlightKind kind) {
         if (s->flights.data[i].record->kind == kind && s->flights.data[i].age < OLDEST) s->flights.data[i].age++;
 }
 
-/* What is over is only noted: whatever touched its place meanwhile was held against it then, and what touched it before was as it began. What
- * meets it here all the same came another way, where it was not. */
+/* What is over is only noted: whatever touched its place meanwhile was held against it then, and what touched it before was as it began.
+ * What meets it here all the same came another way, where it was not. */
 void races_finish_groups(Races *r, State *s, FlightKind kind, int64_t pending) {
     size_t kept = 0;
     for (size_t i = 0; i < s->flights.len; i++) {
@@ -299,7 +312,8 @@ void races_finish_groups(Races *r, State *s, FlightKind kind, int64_t pending) {
         }
         for (size_t k = 0; k < f.record->count; k++) {
             const Reach *reach = &f.record->reaches[k];
-            state_mark(r, s, f.record->op, reach->from, reach->to - reach->from, (Threads)reach->who, kind == FLIGHT_COPY, kind == FLIGHT_PRODUCT ? PAST_TOGETHER : 0);
+            state_mark(r, s, f.record->op, reach->from, reach->to - reach->from, (Threads)reach->who, kind == FLIGHT_COPY,
+                       kind == FLIGHT_PRODUCT ? PAST_TOGETHER : 0);
         }
     }
     s->flights.len = kept;
@@ -310,7 +324,8 @@ void races_finish_groups(Races *r, State *s, FlightKind kind, int64_t pending) {
 static void yield_values(Races *r, const IrOp *op, const IrBlock *region) {
     for (unsigned k = 0; k < op->result_count; k++) {
         const IrValue *v = region->last->operands[k];
-        if (v->type->kind == IR_TYPE_SCALAR && v->type->width == 1 && !dtype_is_float(v->type->dtype)) races_set(r, &op->results[k], races_value(r, v));
+        if (v->type->kind == IR_TYPE_SCALAR && v->type->width == 1 && !dtype_is_float(v->type->dtype))
+            races_set(r, &op->results[k], races_value(r, v));
     }
 }
 
@@ -400,14 +415,26 @@ static void walk_map(Races *r, const IrOp *op, State **s) {
 
 static void walk_op(Races *r, const IrOp *op, State **s) {
     switch (op->opcode) {
-    case IR_FOR: races_walk_for(r, op, s); return;
-    case IR_IF: walk_if(r, op, s); return;
-    case IR_MAP: walk_map(r, op, s); return;
+    case IR_FOR:
+        races_walk_for(r, op, s);
+        return;
+    case IR_IF:
+        walk_if(r, op, s);
+        return;
+    case IR_MAP:
+        walk_map(r, op, s);
+        return;
     case IR_MEM_LOAD:
     case IR_MEM_STORE:
-    case IR_MEM_ATOMIC: walk_access(r, *s, op); return;
-    case IR_ATOM: walk_matrices(r, *s, op); return;
-    case IR_ASYNC_COPY: walk_copy(r, *s, op); return;
+    case IR_MEM_ATOMIC:
+        walk_access(r, *s, op);
+        return;
+    case IR_ATOM:
+        walk_matrices(r, *s, op);
+        return;
+    case IR_ASYNC_COPY:
+        walk_copy(r, *s, op);
+        return;
     case IR_ASYNC_COMMIT:
         if (r->together) close_group(*s, FLIGHT_COPY);
         return;
@@ -426,26 +453,48 @@ static void walk_op(Races *r, const IrOp *op, State **s) {
     case IR_CLUSTER_BEGUN:
         if (r->together) (*s)->cluster = true;
         return;
-    case IR_CLUSTER_SEND: walk_send(r, *s, op); return;
+    case IR_CLUSTER_SEND:
+        walk_send(r, *s, op);
+        return;
     case IR_CLUSTER_MEET:
         if (r->together) state_meet(r, *s);
         return;
-    case IR_MBAR_INIT: races_walk_init(r, *s, op); return;
-    case IR_MBAR_DROP: races_walk_drop(r, *s, op); return;
-    case IR_MBAR_EXPECT: races_walk_expect(r, *s, op); return;
-    case IR_MBAR_WAIT: races_walk_phase(r, *s, op); return;
-    case IR_MBAR_ARRIVE: races_walk_arrive(r, *s, op); return;
-    case IR_TMA_LOAD: races_walk_box(r, *s, op); return;
-    case IR_WGMMA: races_walk_product(r, *s, op); return;
-    case IR_WGMMA_FENCE: (*s)->fenced = true; return;
+    case IR_MBAR_INIT:
+        races_walk_init(r, *s, op);
+        return;
+    case IR_MBAR_DROP:
+        races_walk_drop(r, *s, op);
+        return;
+    case IR_MBAR_EXPECT:
+        races_walk_expect(r, *s, op);
+        return;
+    case IR_MBAR_WAIT:
+        races_walk_phase(r, *s, op);
+        return;
+    case IR_MBAR_ARRIVE:
+        races_walk_arrive(r, *s, op);
+        return;
+    case IR_TMA_LOAD:
+        races_walk_box(r, *s, op);
+        return;
+    case IR_WGMMA:
+        races_walk_product(r, *s, op);
+        return;
+    case IR_WGMMA_FENCE:
+        (*s)->fenced = true;
+        return;
     case IR_WGMMA_COMMIT:
         close_group(*s, FLIGHT_PRODUCT);
         for (size_t i = 0; i < (*s)->sums.len; i++)
             if ((*s)->sums.data[i].age < OLDEST) (*s)->sums.data[i].age++;
         (*s)->fenced = false;
         return;
-    case IR_WGMMA_WAIT: races_walk_product_wait(r, *s, op); return;
-    default: races_fail(r, op, NULL, "it is not known what this op does"); return;
+    case IR_WGMMA_WAIT:
+        races_walk_product_wait(r, *s, op);
+        return;
+    default:
+        races_fail(r, op, NULL, "it is not known what this op does");
+        return;
     }
 }
 
@@ -470,14 +519,16 @@ static void find_grain(void *context, IrOp *op) {
 /* A block ends when all that others touch in its memory is over. */
 static void check_end(Races *r, const State *s) {
     for (size_t i = 0; i < s->flights.len && r->blocks > 1; i++)
-        if (s->flights.data[i].record->kind == FLIGHT_BOX) races_fail(r, s->flights.data[i].record->op, NULL, "a block may have ended when a box comes into its memory");
+        if (s->flights.data[i].record->kind == FLIGHT_BOX)
+            races_fail(r, s->flights.data[i].record->op, NULL, "a block may have ended when a box comes into its memory");
     for (int64_t i = 0; i < r->cells && r->blocks > 1 && !r->failed; i++) {
         const Cell *page = s->pages[i / CELLS];
         if (!page) continue;
         int64_t home = i / (r->shared_bytes / r->grain);
         const Touch *touches[2] = {&page[i % CELLS].write, &page[i % CELLS].read};
         for (unsigned k = 0; k < 2; k++)
-            if (touches[k]->who != NOBODY && (touches[k]->who < 0 ? touches[k]->who == ANYBODY : touches[k]->who / r->block_threads != home))
+            if (touches[k]->who != NOBODY &&
+                (touches[k]->who < 0 ? touches[k]->who == ANYBODY : touches[k]->who / r->block_threads != home))
                 races_fail(r, touches[k]->op, NULL, "a block may have ended when another touches its memory");
     }
 }
@@ -490,7 +541,14 @@ static void check_proxies(Races *r) {
 
 static Races *create(Arena *scratch, IrFunc *f, RaceCases *cases) {
     Races *r = ARENA_NEW(scratch, Races);
-    *r = (Races){.arena = scratch, .module = f->module, .func = f, .affs = f->module->affs, .grain = 8, .copier = NOBODY, .cases = cases, .work_limit = INT64_C(400) << 20};
+    *r = (Races){.arena = scratch,
+                 .module = f->module,
+                 .func = f,
+                 .affs = f->module->affs,
+                 .grain = 8,
+                 .copier = NOBODY,
+                 .cases = cases,
+                 .work_limit = INT64_C(400) << 20};
     r->blocks = ir_func_cluster(f);
     r->block_threads = ir_func_attr_int(f, "num_warps", 1) * WARP;
     r->threads = r->blocks * r->block_threads;

@@ -12,8 +12,8 @@
  */
 #include <string.h>
 
-#include "passes.h"
 #include "barrier_check.h"
+#include "passes.h"
 
 static void print_first_line(Str *out, const IrOp *op) {
     Str text;

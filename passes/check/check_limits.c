@@ -12,8 +12,8 @@
 #include "passes.h"
 
 enum {
-    CUDA_FRAG_BYTES = 4096,     /* of one fragment of a thread */
-    CPU_STACK_BYTES = 4 << 20,  /* of all fragments of a kernel: half of a usual thread's stack */
+    CUDA_FRAG_BYTES = 4096,    /* of one fragment of a thread */
+    CPU_STACK_BYTES = 4 << 20, /* of all fragments of a kernel: half of a usual thread's stack */
     UNROLLED_OPS = 1000000
 };
 
@@ -84,9 +84,9 @@ static int64_t unrolled_op(IrModule *m, const IrOp *op) {
     if (op->opcode == IR_MAP) {
         const IrAttr *extents = ir_attr(op, "extents");
         for (size_t i = 0; i < extents->count; i++) copies = times(copies, extents->ints[i]);
-    } else if (op->opcode == IR_FOR && ir_attr_int(op, "unroll", 0) == -1 &&
-               aff_is_const(ir_aff_of(m, op->operands[0]), &lb) && aff_is_const(ir_aff_of(m, op->operands[1]), &ub) &&
-               aff_is_const(ir_aff_of(m, op->operands[2]), &step) && step > 0 && ub > lb) {
+    } else if (op->opcode == IR_FOR && ir_attr_int(op, "unroll", 0) == -1 && aff_is_const(ir_aff_of(m, op->operands[0]), &lb) &&
+               aff_is_const(ir_aff_of(m, op->operands[1]), &ub) && aff_is_const(ir_aff_of(m, op->operands[2]), &step) && step > 0 &&
+               ub > lb) {
         copies = (ub - lb + step - 1) / step;
     }
     return times(ops, copies);

@@ -64,8 +64,7 @@ static bool fits(Arena *scratch, const IrFunc *f, const Survey *s) {
     if (s->numbers != 1 || ir_func_cluster(f) != 1 || !grid || grid->kind != IR_ATTR_AFF || !loop || loop->block != f->body) return false;
     if (s->number->block != f->body) return false;
     for (unsigned i = 0; i < 3; i++)
-        if (!is_arithmetic(&known, loop->operands[i], s->number) || depends_on(&free, loop->operands[i], s->number))
-            return false;
+        if (!is_arithmetic(&known, loop->operands[i], s->number) || depends_on(&free, loop->operands[i], s->number)) return false;
     for (unsigned i = 0; i < 2; i++) {
         const IrOp *load = s->gemm->operands[i]->def;
         if (!load || load->opcode != IR_TILE_LOAD || load->block != s->gemm->block) return false; /* from registers */
@@ -156,7 +155,8 @@ bool stage_make_turns(PassContext *ctx, IrFunc *f, Turns *turns) {
 static void add_leaves(PointerTable *seen, Turns *t, IrValue *value) {
     const IrBlock *home = home_of(value);
     if (!is_new(seen, value)) return;
-    if (home == t->loop->regions[0]) VEC_PUSH(seen->arena, &t->leaves, (TurnLeaf){.value = value});
+    if (home == t->loop->regions[0])
+        VEC_PUSH(seen->arena, &t->leaves, (TurnLeaf){.value = value});
     else if (value->def && is_inside(home, t->loop->regions[0]))
         for (unsigned i = 0; i < value->def->operand_count; i++) add_leaves(seen, t, value->def->operands[i]);
 }

@@ -21,12 +21,12 @@
 /* The switch: 0 leaves every loop as it was. */
 enum {
     HALVES = 1,
-    GIVEN_BACK = 1,   /* 0: a block's barrier an iteration */
-    WAITS_BEHIND = 1, /* 0: ptxas waits before softmax */
-    PHASES = 1,       /* 0: a stage arrives as a whole */
+    GIVEN_BACK = 1,       /* 0: a block's barrier an iteration */
+    WAITS_BEHIND = 1,     /* 0: ptxas waits before softmax */
+    PHASES = 1,           /* 0: a stage arrives as a whole */
     WORK_OF_PHASES = 192, /* multiply-adds for an element between the halves: 256 at head size 128, 128 at 64 */
-    FEWEST_STAGES = 3, /* one is read by the second half, one by the first, one is filled */
-    FEWEST_BY_PHASES = 2 /* what the first half has read is filled while the second one reads */
+    FEWEST_STAGES = 3,    /* one is read by the second half, one by the first, one is filled */
+    FEWEST_BY_PHASES = 2  /* what the first half has read is filled while the second one reads */
 };
 
 enum { WARPGROUP = 4 /* warps */ };
@@ -45,9 +45,13 @@ static Half half_of(const Cut *c, const void *key) {
     return pointer_table_get(&c->half, key, &half) ? (Half)half : FIRST;
 }
 
-static bool is_product(const IrOp *op) { return op->opcode == IR_TILE_GEMM || op->opcode == IR_BUF_GEMM; }
+static bool is_product(const IrOp *op) {
+    return op->opcode == IR_TILE_GEMM || op->opcode == IR_BUF_GEMM;
+}
 
-static IrValue *summand(const IrOp *product) { return product->operands[product->opcode == IR_TILE_GEMM ? 2 : 4]; }
+static IrValue *summand(const IrOp *product) {
+    return product->operands[product->opcode == IR_TILE_GEMM ? 2 : 4];
+}
 
 /* ---- What an op reads ---- */
 
@@ -63,11 +67,17 @@ static bool any_read(const IrOp *op, const IrOp *within, Reads reads, void *cont
     return false;
 }
 
-static bool op_reads(const IrOp *op, Reads reads, void *context) { return any_read(op, op, reads, context); }
+static bool op_reads(const IrOp *op, Reads reads, void *context) {
+    return any_read(op, op, reads, context);
+}
 
-static const void *key_of(const IrValue *v) { return v->def ? (const void *)v->def : v; }
+static const void *key_of(const IrValue *v) {
+    return v->def ? (const void *)v->def : v;
+}
 
-static bool is_of_body(const Cut *c, const IrValue *v) { return home_of(v) == c->body; }
+static bool is_of_body(const Cut *c, const IrValue *v) {
+    return home_of(v) == c->body;
+}
 
 static bool is_second(void *context, IrValue *v) {
     const Cut *c = context;
@@ -180,8 +190,10 @@ static bool cut_body(Arena *scratch, IrBlock *body, Cut *c) {
         if (free) pointer_table_set(&c->half, op, FREE);
         if (is_product(op) || op_reads(op, is_made, c)) pointer_table_set(&c->made, op, 1);
         if (!is_product(op)) continue;
-        if (waits(c, op)) pointer_table_set(&c->half, op, SECOND), second++;
-        else first++;
+        if (waits(c, op))
+            pointer_table_set(&c->half, op, SECOND), second++;
+        else
+            first++;
     }
     if (!first || !second || !spread(c)) return false;
     sink(c);
@@ -272,7 +284,9 @@ int64_t stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms,
     return r.turned + (few ? LEAST_OTHERS : MOST_OTHERS) <= (few ? all : target->registers_thread) ? blocks : 0;
 }
 
-static bool is_late(const Cut *c, const IrOp *gemm) { return half_of(c, gemm) == SECOND; }
+static bool is_late(const Cut *c, const IrOp *gemm) {
+    return half_of(c, gemm) == SECOND;
+}
 
 /* Whether another gemm's factor is the same copy, and of the other half. */
 static bool is_of_both(const Cut *c, const Ring *ring, IrOp *const *gemms, size_t k) {
@@ -308,7 +322,9 @@ void stage_halves_phases(const Staging *s, Ring *ring, IrOp *const *gemms, size_
     ring->phase_count = STAGE_PHASES;
 }
 
-bool stage_halves_give_back(const Staging *s) { return GIVEN_BACK && s->warps.all > WARPGROUP; }
+bool stage_halves_give_back(const Staging *s) {
+    return GIVEN_BACK && s->warps.all > WARPGROUP;
+}
 
 int64_t stage_halves_stages(const Ring *ring, int64_t wanted, int64_t room) {
     if (wanted < FEWEST_STAGES) wanted = FEWEST_STAGES;
@@ -357,7 +373,9 @@ static const IrOp *behind_first(const Cut *c) {
     return behind;
 }
 
-static bool is_carried_second(const Turn *t, unsigned i) { return half_of(&t->cut, t->cut.body->args[1 + i]) == SECOND; }
+static bool is_carried_second(const Turn *t, unsigned i) {
+    return half_of(&t->cut, t->cut.body->args[1 + i]) == SECOND;
+}
 
 /* What crosses as a conversion that nothing else reads is made behind the wait for the second products, whose factor lies in the same
  * registers: ptxas serialises products between which a factor's registers are written. */
@@ -368,12 +386,14 @@ static void move_late(Turn *t, IrBlock *block, IrValueMap *first) {
     }
 }
 
-static bool has_phases(const Ring *ring) { return ring->phase_count > 1; }
+static bool has_phases(const Ring *ring) {
+    return ring->phase_count > 1;
+}
 
 /* Behind the first half of an iteration the boxes are waited for that its second half reads.
- * ptxas takes a wait for products up over arithmetic and shuffles, as far as the branch before: softmax would begin when the second products
- * have ended. The wait for boxes is such a branch, behind softmax; where they came with the others, it is a second wait, for what has come
- * long ago. */
+ * ptxas takes a wait for products up over arithmetic and shuffles, as far as the branch before: softmax would begin when the second
+ * products have ended. The wait for boxes is such a branch, behind softmax; where they came with the others, it is a second wait, for what
+ * has come long ago. */
 static void keep_waits_behind(Turn *t, IrBlock *block, IrValue *next) {
     IrOp *wait = block->last;
     while (wait->prev->opcode == IR_WGMMA_WAIT) wait = wait->prev;
@@ -421,8 +441,7 @@ static void fill_loop(Turn *t, IrOp *loop) {
     if (t->ring->empty) refill_behind(t, t->gemms[t->count - 1], i);
     clone_half(t, &b, FIRST, behind, body->last, first);
     IrValue **left = ARENA_ARRAY(t->s->module->arena, IrValue *, total);
-    for (unsigned k = 0; k < carried; k++)
-        left[k] = ir_value_map_get(is_carried_second(t, k) ? second : first, body->last->operands[k]);
+    for (unsigned k = 0; k < carried; k++) left[k] = ir_value_map_get(is_carried_second(t, k) ? second : first, body->last->operands[k]);
     for (size_t k = 0; k < t->cut.crossing.len; k++) left[carried + k] = ir_value_map_get(first, t->cut.crossing.data[k]);
     ir_yield(&b, total, left);
     stage_boxes_waits(block, t->gemms, t->count);

@@ -17,9 +17,9 @@
  *   %i = tile.iota() {axis = 1}; %m = lt(%i, n); %a0 = select(%m, %a, 0)
  *   %c1 = tile.gemm(%a0, %b, %c)
  */
-#include "analysis/gemm_plan.h"
 #include "analysis/analysis.h"
 #include "analysis/exponentials.h"
+#include "analysis/gemm_plan.h"
 #include "precision.h"
 
 #include <math.h>
@@ -76,8 +76,7 @@ static void mask_factor(Prepare *p, unsigned which, PresenceAxis interval) {
 static void match_depth(Prepare *p) {
     const AffFacts *facts = ir_facts_at(p->ctx->scratch, p->gemm);
     PresenceAxis k[2];
-    for (unsigned i = 0; i < 2; i++)
-        k[i] = presence_of(p->ctx, p->gemm->operands[i]).axes[summed_axis(p->gemm, i)];
+    for (unsigned i = 0; i < 2; i++) k[i] = presence_of(p->ctx, p->gemm->operands[i]).axes[summed_axis(p->gemm, i)];
     if (same_interval(facts, k[0], k[1])) return;
     PresenceAxis zero;
     bool filled = !k[0].hi && is_exponential_of_filled(p->gemm->operands[0], presence_cache(p->ctx), summed_axis(p->gemm, 0), &zero);

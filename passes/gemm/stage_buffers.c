@@ -18,8 +18,8 @@
  *             %c1 = buf.gemm(%bufA, k % S, %bufB, k % S, %c) ... }
  *   async.wait(0); barrier
  */
-#include "stage_internal.h"
 #include "plant.h"
+#include "stage_internal.h"
 
 #include <string.h>
 
@@ -162,7 +162,8 @@ static IrOp *replace_gemm(Staging *s, IrOp *gemm, const Operand *o, IrValue *sta
     char letters[STAGE_MAX_RANK + 1] = "";
     for (unsigned i = 0; i < 2; i++) {
         operands[2 * i] = o[i].buf;
-        operands[2 * i + 1] = (o[i].twin ? o[i].twin : &o[i])->fill == FILL_AHEAD ? stage_first_matrix(&b, &o[i], stage) : ir_const_index(&b, 0);
+        operands[2 * i + 1] =
+            (o[i].twin ? o[i].twin : &o[i])->fill == FILL_AHEAD ? stage_first_matrix(&b, &o[i], stage) : ir_const_index(&b, 0);
     }
     store_operands(&b, o, 2, FILL_INSIDE);
     unsigned count = add_bounds(s, &b, gemm, operands, 5, letters);
@@ -266,8 +267,10 @@ static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms
         for (unsigned i = 0; i < 2; i++) {
             Operand *o = &ring->operands[ring->count++];
             *o = operand_of(s->ctx, ring, block, gemms[0], gemms[g], &plan, i);
-            if (o->fill == FILL_NEVER) o->buf = present_along_k(s, o->value);
-            else share_operand(ring, o);
+            if (o->fill == FILL_NEVER)
+                o->buf = present_along_k(s, o->value);
+            else
+                share_operand(ring, o);
             if (o->fill == FILL_DONE || o->fill == FILL_NEVER) continue;
             *(o->fill == FILL_AHEAD ? &ahead : &once) += operand_bytes(o, s->warps.wgmma ? 0 : ROW_PADDING);
         }
@@ -288,9 +291,12 @@ static void alloc_ring(Staging *s, IrBuilder *b, Ring *ring, IrOp *const *gemms)
         GemmPlan plan = plan_of(s, gemms[k / 2]);
         Operand *o = &ring->operands[k];
         if (o->fill == FILL_NEVER) continue;
-        if (o->twin) o->buf = o->twin->buf;
-        else if (s->warps.wgmma) stage_alloc_boxes(s, b, o, o->fill == FILL_ONCE ? 1 : ring->stages);
-        else stage_alloc(s, b, o, o->fill == FILL_AHEAD ? ring->stages : 1, gemm_plan_is_mma(&plan));
+        if (o->twin)
+            o->buf = o->twin->buf;
+        else if (s->warps.wgmma)
+            stage_alloc_boxes(s, b, o, o->fill == FILL_ONCE ? 1 : ring->stages);
+        else
+            stage_alloc(s, b, o, o->fill == FILL_AHEAD ? ring->stages : 1, gemm_plan_is_mma(&plan));
     }
 }
 
@@ -316,8 +322,7 @@ static void stage_block(Staging *s, IrBlock *block) {
     size_t count = collect_gemms(s, block, gemms);
     if (!count || count == SIZE_MAX) return;
     Ring ring = {.loop = stage_loop(block), .turns = s->turns};
-    if (ring.loop)
-        ring.lower = ring.loop->operands[0], ring.upper = ring.loop->operands[1], ring.step = ring.loop->operands[2];
+    if (ring.loop) ring.lower = ring.loop->operands[0], ring.upper = ring.loop->operands[1], ring.step = ring.loop->operands[2];
     plan_ring(s, &ring, block, gemms, count);
     IrBuilder outside = ir_builder_before(ring.turns.loop ? ring.turns.loop : ring.loop ? ring.loop : block->first);
     alloc_ring(s, &outside, &ring, gemms);
@@ -325,8 +330,10 @@ static void stage_block(Staging *s, IrBlock *block) {
     IrValue *i = ring.loop ? block->args[0] : NULL;
     bool ahead = has_fill(&ring, FILL_AHEAD);
     bool boxes = s->warps.wgmma;
-    if (boxes) stage_boxes_prologue(s, &outside, &ring);
-    else if (ahead && ring.loop && ring.stages > 1) emit_prologue(s, &outside, &ring);
+    if (boxes)
+        stage_boxes_prologue(s, &outside, &ring);
+    else if (ahead && ring.loop && ring.stages > 1)
+        emit_prologue(s, &outside, &ring);
     if (ring.loop) store_operands(&outside, ring.operands, ring.count, FILL_BEFORE);
     if (ahead && !boxes) emit_steady(s, &inside, &ring, i);
     for (size_t g = 0; g < count; g++) {

@@ -2,8 +2,8 @@
 #ifndef PASSES_GEMM_STAGE_INTERNAL_H
 #define PASSES_GEMM_STAGE_INTERNAL_H
 
-#include "analysis/gemm_plan.h"
 #include "analysis/analysis.h"
+#include "analysis/gemm_plan.h"
 
 enum { STAGE_MAX_RANK = 16 };
 
@@ -23,7 +23,7 @@ typedef struct Operand {
     IrValue *value, *buf; /* buf: its place in shared memory; what is multiplied from registers: itself */
     const struct Operand *twin;
     bool trans;
-    bool across; /* K runs across the rows as they are stored */
+    bool across;           /* K runs across the rows as they are stored */
     int64_t rows, columns; /* of a matrix, padded */
     int64_t matrices;
     bool late; /* FILL_AHEAD: multiplied with in the second half of an iteration alone (pingpong.c) */
@@ -36,12 +36,12 @@ typedef struct {
     IrValue *there;      /* for the iteration that is fetched for */
 } TurnLeaf;
 typedef struct {
-    IrOp *loop;             /* over the tiles of a block; null: a block a tile */
+    IrOp *loop;              /* over the tiles of a block; null: a block a tile */
     IrValue *tiles, *blocks; /* of the launch */
-    IrValue *trips;         /* iterations of a tile, at least 1 */
-    IrValue *base;          /* iterations of the tiles before */
+    IrValue *trips;          /* iterations of a tile, at least 1 */
+    IrValue *base;           /* iterations of the tiles before */
     IrValue *skipped, *rest; /* stages - 1 = skipped trips + rest */
-    IrValue *near, *far;    /* tiles that are fetched for */
+    IrValue *near, *far;     /* tiles that are fetched for */
     VEC(TurnLeaf) leaves;
 } Turns;
 
@@ -63,14 +63,15 @@ typedef struct {
 enum { STAGE_PHASES = 2 };
 
 typedef struct {
-    IrOp *loop; /* null: the gemm is in no loop */
+    IrOp *loop;                 /* null: the gemm is in no loop */
     Phase phases[STAGE_PHASES]; /* the second one: of the operands that are `late` */
     unsigned phase_count;
-    bool given_back; /* warps arrive on the barriers `empty` when they have read a stage; else a block's barrier stands before it is filled */
+    bool given_back; /* warps arrive on the barriers `empty` when they have read a stage; else a block's barrier stands before it is filled
+                      */
     IrValue *empty;
     IrValue *once; /* the barrier on which the copies of FILL_ONCE arrive; null: there are none */
     int64_t stages;
-    bool halves; /* the first half of an iteration stands beside the second one of the iteration before */
+    bool halves;  /* the first half of an iteration stands beside the second one of the iteration before */
     IrOp *behind; /* the last op that belongs to the loop; null: itself */
     IrValue *lower, *upper, *step;
     Turns turns;
@@ -124,15 +125,15 @@ int64_t stage_boxes_room(PassContext *ctx, IrFunc *f, int64_t once, int64_t take
 void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring);
 void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t count);
 void stage_boxes_epilogue(const Ring *ring);
-/* Its parts: waits for the block's products in front of their first uses; for a phase of the stage of iteration `i`; the barrier, or the copying
- * thread's wait, behind which what was read before `i` is filled anew; the stage of iteration `i` given back. */
+/* Its parts: waits for the block's products in front of their first uses; for a phase of the stage of iteration `i`; the barrier, or the
+ * copying thread's wait, behind which what was read before `i` is filled anew; the stage of iteration `i` given back. */
 void stage_boxes_waits(IrBlock *block, IrOp *const *gemms, size_t count);
 void stage_boxes_arrived(IrBuilder *b, const Ring *ring, unsigned phase, IrValue *i);
 void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i);
 void stage_boxes_give_back(IrBuilder *b, const Ring *ring, IrValue *i);
 /* The turn by half an iteration (pingpong.c): how many blocks a multiprocessor is to hold if the ring's loop is turned, 0 where it is not
- * to be; how many stages it takes, 0 where there is no room; the turn, once the loop's gemms stand in their buffers. The old loop, with the loads of its
- * factors, is gone then. */
+ * to be; how many stages it takes, 0 where there is no room; the turn, once the loop's gemms stand in their buffers. The old loop, with the
+ * loads of its factors, is gone then. */
 int64_t stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, size_t count, int64_t stage_bytes);
 int64_t stage_halves_stages(const Ring *ring, int64_t wanted, int64_t room);
 /* Tells which factors the second half alone reads, where each one is of one half: the boxes of these arrive in a phase of their own. */

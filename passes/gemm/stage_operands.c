@@ -30,7 +30,8 @@ static void lift_view(void *context, IrOp *load) {
     IrBuilder inner = ir_builder_at_end(op->regions[0]);
     inner.span = b.span;
     unsigned rank = view->type->rank;
-    for (unsigned a = 0; a < rank; a++) at[a] = ir_region_add_arg(op->regions[0], ir_type_index(f->module), view->def->regions[0]->args[a]->name);
+    for (unsigned a = 0; a < rank; a++)
+        at[a] = ir_region_add_arg(op->regions[0], ir_type_index(f->module), view->def->regions[0]->args[a]->name);
     IrValue *column = at[rank - 1], *row = ir_const_index(&inner, ir_type_extent(memory->type, rank - 1));
     at[rank - 2] = ir_binary(&inner, IR_ADD, at[rank - 2], ir_binary(&inner, IR_FLOORDIV, column, row));
     at[rank - 1] = ir_binary(&inner, IR_MOD, column, row);
@@ -38,7 +39,9 @@ static void lift_view(void *context, IrOp *load) {
     ir_set_operand(load, 0, ir_result(op, 0));
 }
 
-void stage_lift_views(IrFunc *f) { ir_walk(f->body, lift_view, f); }
+void stage_lift_views(IrFunc *f) {
+    ir_walk(f->body, lift_view, f);
+}
 
 static bool is_plain_load(const IrOp *load) {
     const IrAttr *pad = ir_attr(load, "pad");
@@ -48,7 +51,9 @@ static bool is_plain_load(const IrOp *load) {
            load->operands[0]->type->dtype == load->results[0].type->dtype && !is_stored_to(load->operands[0]);
 }
 
-bool stage_can_copy(const IrValue *factor) { return factor->def && is_plain_load(factor->def); }
+bool stage_can_copy(const IrValue *factor) {
+    return factor->def && is_plain_load(factor->def);
+}
 
 bool stage_is_before(const IrOp *a, const IrOp *b) {
     for (const IrOp *op = b->prev; op; op = op->prev)
@@ -90,8 +95,7 @@ void stage_alloc(Staging *s, IrBuilder *b, Operand *o, int64_t stages, bool mma)
     Dtype dtype = o->value->type->dtype;
     int64_t size = (int64_t)dtype_size(dtype), row_bytes = o->columns * size;
     const Aff *extents[2] = {aff_const(c, o->rows), aff_const(c, o->columns)};
-    const IrType *type =
-        ir_type_buf(s->module, dtype, 2, extents, (unsigned)(stages * o->matrices), IR_SPACE_SHARED, NULL);
+    const IrType *type = ir_type_buf(s->module, dtype, 2, extents, (unsigned)(stages * o->matrices), IR_SPACE_SHARED, NULL);
     IrOp *op = ir_op_create(b, IR_BUF_ALLOC, 0, NULL, 1, &type);
     /* 16-byte chunks of a row are permuted by row, so that eight rows at one column, which is what ldmatrix reads,
      * lie in different banks; chunks of 32 bytes where four rows of eight words each are read. */
@@ -162,8 +166,8 @@ bool stage_fits_boxes(PassContext *ctx, const IrOp *load) {
     const IrType *tile = load->results[0].type, *tensor = load->operands[0]->type;
     IrSlice slice = ir_slice(load);
     if (is_view(load->operands[0]) && !ends_with_map(ctx->module, load->operands[0])) return false;
-    if (tile->rank != 2 || slice.kept != 2 || tensor->rank > IR_MAP_RANK || tensor->strides || strlen(memory_of(load->operands[0])->name) > MAP_NAME ||
-        slice.axes[slice.rank - 1].letter != 'r')
+    if (tile->rank != 2 || slice.kept != 2 || tensor->rank > IR_MAP_RANK || tensor->strides ||
+        strlen(memory_of(load->operands[0])->name) > MAP_NAME || slice.axes[slice.rank - 1].letter != 'r')
         return false;
     for (unsigned a = 0; a < 2; a++) {
         const IrSliceAxis *range = ir_slice_range(&slice, a, NULL);
@@ -231,8 +235,8 @@ static void slice_of_matrix(IrBuilder *b, const IrOp *load, IrValue *const *oper
     }
 }
 
-static void copy_matrix(Staging *s, IrBuilder *b, const Operand *o, IrValue *full, IrValue *const *operands,
-                        IrValue *first, IrValue *matrix) {
+static void copy_matrix(Staging *s, IrBuilder *b, const Operand *o, IrValue *full, IrValue *const *operands, IrValue *first,
+                        IrValue *matrix) {
     IrOp *load = o->value->def;
     Slice slice = {.operands = {load->operands[0], o->buf, ir_binary(b, IR_ADD, first, matrix)}, .count = 3};
     if (full) slice.operands[slice.count++] = full, slice.operands[slice.count++] = first;

@@ -11,8 +11,8 @@
  *             barrier; if (k+S-1 < n) { mbar.expect ...; tma.copy ... } }
  *   wgmma.wait {pending = 0}; barrier
  */
-#include "stage_internal.h"
 #include "plant.h"
+#include "stage_internal.h"
 
 #include <string.h>
 
@@ -29,7 +29,8 @@ static bool lies_as_product(const IrBlock *block, const IrValue *v) {
     if (!op || (op->block != block && (!op->block->parent || op->block->parent->block != block))) return false;
     if (op->opcode == IR_TILE_GEMM) return op->block == block;
     if (op->opcode == IR_IF)
-        return lies_as_product(block, op->regions[0]->last->operands[v->index]) && lies_as_product(block, op->regions[1]->last->operands[v->index]);
+        return lies_as_product(block, op->regions[0]->last->operands[v->index]) &&
+               lies_as_product(block, op->regions[1]->last->operands[v->index]);
     if (!ir_has_trait(op, IR_ELEMENTWISE) && op->opcode != IR_TILE_FILL) return false;
     for (unsigned i = 0; i < op->operand_count; i++)
         if (lies_as_product(block, op->operands[i])) return true;
@@ -90,7 +91,9 @@ static bool is_brought_once(PassContext *ctx, IrOp *gemm) {
     return r.sums + r.factors > r.most && stage_can_copy(factor) && stage_fits_boxes(ctx, factor->def);
 }
 
-bool stage_from_registers(PassContext *ctx, IrOp *gemm) { return may_be_in_registers(ctx->target, gemm) && !is_brought_once(ctx, gemm); }
+bool stage_from_registers(PassContext *ctx, IrOp *gemm) {
+    return may_be_in_registers(ctx->target, gemm) && !is_brought_once(ctx, gemm);
+}
 
 static bool factor_fits(Fit *fit, IrOp *gemm, unsigned which) {
     const Ring ring = {.loop = stage_loop(gemm->block)};
@@ -99,7 +102,8 @@ static bool factor_fits(Fit *fit, IrOp *gemm, unsigned which) {
     return stage_fill(&ring, gemm->block, gemm, factor) == FILL_AHEAD && stage_fits_boxes(fit->ctx, factor->def);
 }
 
-/* Whether the value's lanes lie as a product's of the kernel do, by rows that are one warp's: they do where one of those that it is made of does. */
+/* Whether the value's lanes lie as a product's of the kernel do, by rows that are one warp's: they do where one of those that it is made of
+ * does. */
 static bool lies_by_rows(PointerTable *seen, const IrValue *v) {
     const IrOp *op = v->def;
     uint32_t at;
@@ -128,12 +132,14 @@ static bool stays_in_rows(PassContext *ctx, const IrOp *op) {
     case IR_TILE_STORE:
     case IR_TILE_BROADCAST:
     case IR_TILE_FILL:
-    case IR_TILE_IOTA: return true;
+    case IR_TILE_IOTA:
+        return true;
     case IR_TILE_REDUCE: {
         const IrAttr *axes = ir_attr(op, "axes");
         return axes && axes->count == 1 && axes->ints[0] + 1 == op->operands[0]->type->rank && lies_by_rows(&seen, op->operands[0]);
     }
-    default: return strncmp(ir_op_info(op->opcode)->name, "tile.", 5) != 0;
+    default:
+        return strncmp(ir_op_info(op->opcode)->name, "tile.", 5) != 0;
     }
 }
 
@@ -219,7 +225,9 @@ static void limit_extents(void *context, IrOp *op) {
     }
 }
 
-void stage_boxes_guard(PassContext *ctx, IrFunc *f) { ir_walk(f->body, limit_extents, ctx); }
+void stage_boxes_guard(PassContext *ctx, IrFunc *f) {
+    ir_walk(f->body, limit_extents, ctx);
+}
 
 /* ---- The schedule ---- */
 
@@ -230,13 +238,14 @@ static IrValue *wait_product(IrBuilder *b, IrValue *product, int64_t pending) {
     return ir_result(op, 0);
 }
 
-static int64_t operand_bytes(const Operand *o) { return o->rows * o->columns * (int64_t)dtype_size(o->value->type->dtype); }
+static int64_t operand_bytes(const Operand *o) {
+    return o->rows * o->columns * (int64_t)dtype_size(o->value->type->dtype);
+}
 
 static int64_t phase_bytes(const Ring *ring, unsigned phase) {
     int64_t bytes = 0;
     for (size_t i = 0; i < ring->count; i++)
-        if (ring->operands[i].fill == FILL_AHEAD && ring->operands[i].late == phase)
-            bytes += operand_bytes(&ring->operands[i]);
+        if (ring->operands[i].fill == FILL_AHEAD && ring->operands[i].late == phase) bytes += operand_bytes(&ring->operands[i]);
     return bytes;
 }
 
@@ -245,7 +254,8 @@ static void emit_phase(Staging *s, IrBuilder *b, const Ring *ring, unsigned phas
     IrValue *operands[2] = {ring->phases[phase].full, stage};
     ir_attr_set_int(ir_op_create(b, IR_MBAR_EXPECT, 2, operands, 0, NULL), "bytes", phase_bytes(ring, phase));
     for (size_t i = 0; i < ring->count; i++)
-        if (ring->operands[i].fill == FILL_AHEAD && ring->operands[i].late == phase) stage_copy(s, b, ring, &ring->operands[i], fetch, stage);
+        if (ring->operands[i].fill == FILL_AHEAD && ring->operands[i].late == phase)
+            stage_copy(s, b, ring, &ring->operands[i], fetch, stage);
 }
 
 static IrBuilder where_exists(IrBuilder *b, StageFetch fetch) {

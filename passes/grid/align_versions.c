@@ -22,8 +22,8 @@
  */
 #include <string.h>
 
-#include "analysis/gemm_plan.h"
 #include "analysis/analysis.h"
+#include "analysis/gemm_plan.h"
 #include "peel_last_tile.h"
 
 typedef struct {

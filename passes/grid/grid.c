@@ -42,8 +42,7 @@ static IrOp *only_parallel(const IrBlock *block) {
     for (IrOp *op = block->first; op; op = op->next) {
         if (op->opcode == IR_PARALLEL && !found)
             found = op;
-        else if (!is_terminator(op) && (!is_repeatable(op) || op->region_count ||
-                                        (op->opcode == IR_TILE_LOAD && !reads_constant_data(op))))
+        else if (!is_terminator(op) && (!is_repeatable(op) || op->region_count || (op->opcode == IR_TILE_LOAD && !reads_constant_data(op))))
             return NULL;
     }
     return found;
@@ -70,12 +69,10 @@ static Nest find_nest(PassContext *ctx, IrFunc *f) {
     Nest nest = {0};
     IrModule *m = ctx->module;
     const Aff *zero = aff_const(m->affs, 0);
-    for (IrOp *loop = only_parallel(f->body); loop && nest.depth < MAX_NEST;
-         loop = only_parallel(loop->regions[0])) {
+    for (IrOp *loop = only_parallel(f->body); loop && nest.depth < MAX_NEST; loop = only_parallel(loop->regions[0])) {
         const Aff *trips = loop_trips(m, loop);
         if (!aff_over_symbols(trips) || !aff_over_symbols(ir_aff_of(m, loop->operands[0]))) break;
-        if (!aff_prove_nonneg(ir_facts_at(ctx->scratch, loop), trips))
-            trips = aff_max(m->affs, trips, zero);
+        if (!aff_prove_nonneg(ir_facts_at(ctx->scratch, loop), trips)) trips = aff_max(m->affs, trips, zero);
         sink_tiles(loop);
         nest.loops[nest.depth] = loop;
         nest.trips[nest.depth++] = trips;
@@ -93,8 +90,7 @@ static bool in_nest(const Nest *nest, const IrOp *op) {
 
 static void make_serial(IrOp *loop) {
     IrBuilder b = ir_builder_before(loop);
-    IrOp *serial = ir_for(&b, loop->operands[0], loop->operands[1], loop->operands[2], 0, NULL,
-                          loop->regions[0]->args[0]->name);
+    IrOp *serial = ir_for(&b, loop->operands[0], loop->operands[1], loop->operands[2], 0, NULL, loop->regions[0]->args[0]->name);
     ir_replace_uses(loop->regions[0]->args[0], serial->regions[0]->args[0]);
     for (IrOp *op = loop->regions[0]->first, *next; op; op = next) {
         next = op->next;
@@ -171,7 +167,9 @@ static bool swizzle_nest(PassContext *ctx, IrFunc *f, IrBuilder *b, const Nest *
 
 typedef enum { FREE = 0, GROWS = 1, SHRINKS = 2, EITHER = 3 } Growth; /* with a loop's variable */
 
-static Growth opposite(Growth g) { return (Growth)((g & GROWS ? SHRINKS : 0) | (g & SHRINKS ? GROWS : 0)); }
+static Growth opposite(Growth g) {
+    return (Growth)((g & GROWS ? SHRINKS : 0) | (g & SHRINKS ? GROWS : 0));
+}
 
 static Growth growth(AffCtx *c, const Aff *e, const IrValue *v);
 
@@ -317,8 +315,7 @@ static bool depends_on_nest(const IrOp *op, const Nest *nest) {
 static void hoist_bounds(const Nest *nest) {
     for (unsigned i = 0; i + 1 < nest->depth; i++) {
         IrOp *inner_first = nest->loops[i + 1]->regions[0]->first;
-        for (IrOp *op = nest->loops[i]->regions[0]->first, *next; op != nest->loops[i + 1];
-             op = next) {
+        for (IrOp *op = nest->loops[i]->regions[0]->first, *next; op != nest->loops[i + 1]; op = next) {
             next = op->next;
             ir_op_move_before(op, depends_on_nest(op, nest) ? inner_first : nest->loops[0]);
         }
@@ -329,9 +326,7 @@ static void map_to_cores(PassContext *ctx, Nest *nest) {
     IrModule *m = ctx->module;
     for (unsigned i = 1; i < nest->depth; i++) {
         IrBuilder b = ir_builder_before(nest->loops[0]);
-        for (unsigned k = 0; k < 3; k++)
-            ir_set_operand(nest->loops[i], k,
-                           ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[k])));
+        for (unsigned k = 0; k < 3; k++) ir_set_operand(nest->loops[i], k, ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[k])));
     }
     hoist_bounds(nest);
     for (unsigned i = 0; i < nest->depth; i++) ir_attr_remove(nest->loops[i], "hints"); /* followed, or reported */

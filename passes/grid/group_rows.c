@@ -33,13 +33,13 @@ typedef struct {
     PassContext *ctx;
     IrFunc *func;
     IrOp *loop, *innermost; /* of which iterations become one; of the parallel loops, one that it is or has in it */
-    IrValue *number;       /* of the row */
-    PointerTable varies;   /* values that are not the same for all rows */
-    int64_t lanes;         /* of the longest tile */
-    int64_t shared;        /* of the longest that is loaded for all rows alike */
+    IrValue *number;        /* of the row */
+    PointerTable varies;    /* values that are not the same for all rows */
+    int64_t lanes;          /* of the longest tile */
+    int64_t shared;         /* of the longest that is loaded for all rows alike */
     bool scans;
     int64_t rows;
-    bool walks;            /* the loop has loops in it */
+    bool walks; /* the loop has loops in it */
 } Group;
 
 static bool varies(const Group *g, const IrValue *v) {
@@ -111,7 +111,9 @@ static bool takes_alike(const Group *g, const IrOp *op) {
     return true;
 }
 
-static bool is_loop(const IrOp *op) { return op->opcode == IR_FOR || op->opcode == IR_PARALLEL; }
+static bool is_loop(const IrOp *op) {
+    return op->opcode == IR_FOR || op->opcode == IR_PARALLEL;
+}
 
 /* A loop of as many iterations for each row, that carries tiles alone. */
 static bool loops_alike(const Group *g, const IrOp *loop) {
@@ -128,18 +130,24 @@ static bool can_group(const Group *g, IrOp *op) {
         if (is_tile(op->operands[i]) && op->operands[i]->type->rank > 1) return false;
     if (is_loop(op)) return loops_alike(g, op);
     switch (op->opcode) {
-    case IR_TILE_LOAD: return is_tile(&op->results[0]) && follows(g, op, &at) && lies_inside(g, op, at);
+    case IR_TILE_LOAD:
+        return is_tile(&op->results[0]) && follows(g, op, &at) && lies_inside(g, op, at);
     case IR_TILE_STORE:
-        return is_tile(op->operands[0]) && strcmp(ir_attr_str(op, "mode", "set"), "set") == 0 && follows(g, op, &at) && at < ir_slice(op).rank;
-    case IR_TILE_EXTRACT: return takes_alike(g, op);
+        return is_tile(op->operands[0]) && strcmp(ir_attr_str(op, "mode", "set"), "set") == 0 && follows(g, op, &at) &&
+               at < ir_slice(op).rank;
+    case IR_TILE_EXTRACT:
+        return takes_alike(g, op);
     case IR_CONST:
     case IR_TILE_IOTA:
     case IR_TILE_FILL:
     case IR_TILE_REDUCE:
     case IR_TILE_SCAN:
-    case IR_TILE_ARG: return true;
-    case IR_TILE_BROADCAST: return is_tile(op->operands[0]) || !varies(g, op->operands[0]);
-    default: break;
+    case IR_TILE_ARG:
+        return true;
+    case IR_TILE_BROADCAST:
+        return is_tile(op->operands[0]) || !varies(g, op->operands[0]);
+    default:
+        break;
     }
     if (!ir_has_trait(op, IR_ELEMENTWISE)) return false;
     for (unsigned i = 0; i < op->operand_count; i++)
@@ -217,14 +225,21 @@ static int64_t rows_within(const PassContext *ctx, const IrOp *innermost, int64_
     return rows;
 }
 
-int64_t group_rows_that_share(const PassContext *ctx, const IrOp *innermost) { return rows_within(ctx, innermost, SHARE_ROWS); }
+int64_t group_rows_that_share(const PassContext *ctx, const IrOp *innermost) {
+    return rows_within(ctx, innermost, SHARE_ROWS);
+}
 
 /* Rows too long to be short that read one of another tensor alike. */
-static bool is_shared(const Group *g) { return g->lanes > (g->walks ? WALK_SHORT : SHORT) && g->shared == g->lanes && !g->scans; }
+static bool is_shared(const Group *g) {
+    return g->lanes > (g->walks ? WALK_SHORT : SHORT) && g->shared == g->lanes && !g->scans;
+}
 
 static int64_t rows_for(const Group *g) {
     /* Where chunks of a row were cut for several rows (split_passes) these fill a block; what a loop carries needs registers, too. */
-    int64_t lanes = is_shared(g) ? (g->walks ? LANES : SHARE_LANES) : g->walks ? WALK_LANES : LANES, limit = lanes / (g->lanes > 0 ? g->lanes : 1);
+    int64_t lanes = is_shared(g) ? (g->walks ? LANES : SHARE_LANES)
+                    : g->walks   ? WALK_LANES
+                                 : LANES,
+            limit = lanes / (g->lanes > 0 ? g->lanes : 1);
     return rows_within(g->ctx, g->innermost, is_shared(g) && limit > SHARE_ROWS ? SHARE_ROWS : limit);
 }
 
@@ -326,7 +341,8 @@ static void group_body(Group *g, IrBlock *body);
 
 static void group_loop(Group *g, IrOp *loop) {
     for (unsigned i = 3; i < loop->operand_count; i++) ir_set_operand(loop, i, for_all(g, loop, loop->operands[i]));
-    for (unsigned i = 1; i < loop->regions[0]->arg_count; i++) loop->regions[0]->args[i]->type = grouped_type(g, loop->regions[0]->args[i]->type);
+    for (unsigned i = 1; i < loop->regions[0]->arg_count; i++)
+        loop->regions[0]->args[i]->type = grouped_type(g, loop->regions[0]->args[i]->type);
     for (unsigned r = 0; r < loop->result_count; r++) loop->results[r].type = grouped_type(g, loop->results[r].type);
     group_body(g, loop->regions[0]);
     IrOp *yield = loop->regions[0]->last;
@@ -393,7 +409,8 @@ static bool may_group(Group *g, IrOp *loop) {
 /* It may be a loop around the innermost one whose iterations are alike. */
 static void group_rows(PassContext *ctx, IrFunc *f) {
     Group g = {.ctx = ctx, .func = f};
-    if (ir_func_cluster(f) > 1 || ir_func_attr(f, "resident") || ir_func_attr(f, "turned") || ir_func_attr_int(f, "num_warps", 1) > 1) return;
+    if (ir_func_cluster(f) > 1 || ir_func_attr(f, "resident") || ir_func_attr(f, "turned") || ir_func_attr_int(f, "num_warps", 1) > 1)
+        return;
     g.innermost = innermost_loop(&g);
     for (IrOp *loop = g.innermost; loop; loop = loop->block->parent) {
         if (!may_group(&g, loop)) continue;

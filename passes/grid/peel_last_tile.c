@@ -22,7 +22,8 @@ static bool read_access(Flat *w, IrOp *op) {
     int64_t lanes;
     if (is_view(tensor) || strcmp(ir_attr_str(op, "mode", "set"), "set") != 0) return false;
     if (!is_tile(tile) || !tile->type->rank) return true;
-    if (tensor->type->rank != 1 || tensor->type->strides || tile->type->rank != 1 || !slice_operand(op, 0, &operand, &axis) || slice_step(op, 0) != 1)
+    if (tensor->type->rank != 1 || tensor->type->strides || tile->type->rank != 1 || !slice_operand(op, 0, &operand, &axis) ||
+        slice_step(op, 0) != 1)
         return false;
     const Aff *begin = ir_aff_of(m, op->operands[operand]), *end = ir_aff_of(m, op->operands[operand + 1]);
     if (!aff_is_const(tile->type->extents[0], &lanes)) return false;

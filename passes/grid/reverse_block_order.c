@@ -1,13 +1,11 @@
 /* Pass reverse_block_order: a step that maps what a step before it has read begins at the end of it.
  *
  * what:   where a kernel loads a tensor that an earlier step has loaded, both from its begin to its end, the blocks of the later one are
- *         numbered from the last one on (attribute `backwards`, which grid puts on the number of the block): what the earlier step read last
- *         is still in the L2 cache. Only steps that read each tile once and store results, so that all that reduce the tensor go one way; only where a case has
- *         a tensor that the L2 does not hold anyway, and of which what it holds is worth something.
- * needs:  tile functions in state static, before grid; target cuda
- * keeps:  everything; which block does what is nobody's concern
- * breaks: nothing
- * source: loop reversal, for the sake of a cache
+ *         numbered from the last one on (attribute `backwards`, which grid puts on the number of the block): what the earlier step read
+ * last is still in the L2 cache. Only steps that read each tile once and store results, so that all that reduce the tensor go one way; only
+ * where a case has a tensor that the L2 does not hold anyway, and of which what it holds is worth something. needs:  tile functions in
+ * state static, before grid; target cuda keeps:  everything; which block does what is nobody's concern breaks: nothing source: loop
+ * reversal, for the sake of a cache
  *
  *     parallel(0, M) (%m) { %x = tile.load(%X, %m, 0, N); reduce }
  *     parallel(0, M) (%m) { %x = tile.load(%X, %m, 0, N); ... tile.store(%y, %Y, ...) }      => the second {backwards = true}
@@ -23,7 +21,8 @@ static const IrOp *outermost_loop(const PassContext *ctx, const IrOp *op) {
     const IrOp *outermost = NULL;
     for (const IrOp *loop = op->block->parent; loop; loop = loop->block->parent) {
         int64_t most;
-        bool once = loop->opcode == IR_PARALLEL && aff_upper_bound(ir_facts_at(ctx->scratch, (IrOp *)loop), loop_trips(ctx->module, loop), &most) && most <= 1;
+        bool once = loop->opcode == IR_PARALLEL &&
+                    aff_upper_bound(ir_facts_at(ctx->scratch, (IrOp *)loop), loop_trips(ctx->module, loop), &most) && most <= 1;
         if (!once) outermost = loop;
     }
     return outermost && outermost->opcode == IR_PARALLEL ? outermost : NULL;
@@ -76,12 +75,15 @@ static bool reads_once(const PassContext *ctx, const IrFunc *f) {
 static bool is_read_before(const PassContext *ctx, const IrFunc *f, const char *tensor) {
     int64_t step = ir_func_attr_int(f, "step", 0);
     for (const IrFunc *g = ctx->module->first; g; g = g->next)
-        if (g->level == IR_LEVEL_TILE && g->state == IR_STATE_STATIC && ir_func_attr_int(g, "step", 0) < step && goes_forward(ctx, g, tensor)) return true;
+        if (g->level == IR_LEVEL_TILE && g->state == IR_STATE_STATIC && ir_func_attr_int(g, "step", 0) < step &&
+            goes_forward(ctx, g, tensor))
+            return true;
     return false;
 }
 
 static bool is_turned(const PassContext *ctx, const IrFunc *f) {
-    if (ir_func_cluster(f) > 1 || ir_func_attr(f, "meets") || ir_func_attr(f, "resident") || !stores_result(f) || !reads_once(ctx, f)) return false;
+    if (ir_func_cluster(f) > 1 || ir_func_attr(f, "meets") || ir_func_attr(f, "resident") || !stores_result(f) || !reads_once(ctx, f))
+        return false;
     for (size_t i = 0; i < f->param_count; i++) {
         const IrParam *p = &f->params[i];
         IrValue *memory = p->kind == IR_PARAM_TENSOR ? param_named(f, p->name) : NULL;

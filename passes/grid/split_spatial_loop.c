@@ -1,8 +1,8 @@
 /* Pass split_spatial_loop: blocks that walk take shorter ways where the grid is small.
  *
  * what:   a kernel each of whose blocks walks along an axis, window after window (a serial loop around all that it does), gets
- *         one more parallel loop: over parts of the walk. How many there are is chosen by the launch's sizes: so many that all blocks run beside
- *         each other, one where there are as many blocks anyway. Both numbers, of parts and of iterations of one, are derived symbols:
+ *         one more parallel loop: over parts of the walk. How many there are is chosen by the launch's sizes: so many that all blocks run
+ * beside each other, one where there are as many blocks anyway. Both numbers, of parts and of iterations of one, are derived symbols:
  *         computed once a launch, not in each thread.
  * needs:  tile functions in state static, before grid; target cuda
  * keeps:  values: what iterations store stays apart
@@ -20,7 +20,8 @@
 #include "analysis/analysis.h"
 
 /* WARPS of a multiprocessor fill it: as many parts as there is room for blocks beside each other (WARPS = 0: the switch, walks are never
- * divided), none where the grid has as many. A warp has WARP_BYTES of the tile that is stored, as assign_layouts gives them, a block up to MOST_WARPS. */
+ * divided), none where the grid has as many. A warp has WARP_BYTES of the tile that is stored, as assign_layouts gives them, a block up to
+ * MOST_WARPS. */
 enum { WARPS = 16, MOST_WARPS = 8, WARP_BYTES = 512 };
 
 typedef struct {
@@ -41,8 +42,10 @@ static IrOp *find_walk(const OpList *ops) {
     for (size_t i = 0; i < ops->len; i++) {
         IrOp *op = ops->data[i];
         if (walk && is_inside_op(op->block, walk)) continue;
-        if (op->opcode == IR_FOR && !walk && op->block->parent) walk = op;
-        else if (!is_terminator(op) && op->opcode != IR_PARALLEL && (op->region_count || !is_scalar_arithmetic(op))) return NULL;
+        if (op->opcode == IR_FOR && !walk && op->block->parent)
+            walk = op;
+        else if (!is_terminator(op) && op->opcode != IR_PARALLEL && (op->region_count || !is_scalar_arithmetic(op)))
+            return NULL;
     }
     for (size_t i = 0; walk && i < ops->len; i++)
         if (ops->data[i]->opcode == IR_PARALLEL && !is_inside_op(walk->block, ops->data[i])) return NULL;
@@ -62,7 +65,9 @@ static bool leaves_behind(Walk *w, const IrOp *store) {
     return false;
 }
 
-static bool is_only_stored_once(const IrValue *tensor) { return !is_view(tensor) && tensor->uses && !tensor->uses->next; }
+static bool is_only_stored_once(const IrValue *tensor) {
+    return !is_view(tensor) && tensor->uses && !tensor->uses->next;
+}
 
 static bool stays_apart(Walk *w) {
     bool stores = false;
@@ -93,7 +98,8 @@ static const Aff *longest(Walk *w, const Aff *trips) {
     AffCtx *c = w->m->affs;
     const Aff *first = aff_substitute(c, trips, first_leaf, w);
     if (aff_over_symbols(first) && aff_prove_le(ir_facts_at(w->ctx->scratch, w->walk), trips, first)) return first;
-    for (const IrOp *loop = w->walk->block->parent; loop; loop = loop->block->parent) trips = aff_bound_without(c, trips, loop->regions[0]->args[0]);
+    for (const IrOp *loop = w->walk->block->parent; loop; loop = loop->block->parent)
+        trips = aff_bound_without(c, trips, loop->regions[0]->args[0]);
     return aff_over_symbols(trips) ? trips : NULL;
 }
 
@@ -102,7 +108,9 @@ static bool find(Walk *w) {
     w->ops = ops_collect(w->ctx->scratch, w->func->body);
     w->walk = find_walk(&w->ops);
     if (!w->walk || w->walk->result_count || !window_axes(w->func).rank || !stays_apart(w)) return false;
-    if (!aff_is_const(ir_aff_of(w->m, w->walk->operands[0]), &first) || first || !aff_is_const(ir_aff_of(w->m, w->walk->operands[2]), &step) || step != 1) return false;
+    if (!aff_is_const(ir_aff_of(w->m, w->walk->operands[0]), &first) || first ||
+        !aff_is_const(ir_aff_of(w->m, w->walk->operands[2]), &step) || step != 1)
+        return false;
     w->blocks = parallel_iterations(w->m, &w->ops);
     w->most = w->blocks ? longest(w, loop_trips(w->m, w->walk)) : NULL;
     return w->most;

@@ -2,8 +2,8 @@
  *
  * A wave of R resident blocks goes through K side by side. Row after row it reads R / columns panels of the factor of rows and
  * min(R, columns) panels of the other one; in groups of g rows g and R / g of them. Computing a tile's place in groups costs
- * divisions in front of each tile, and bytes that are hidden behind products still take power, of which an H200 has too little (docs/decisions/0034), so
- * that groups have to be worth it:
+ * divisions in front of each tile, and bytes that are hidden behind products still take power, of which an H200 has too little
+ * (docs/decisions/0034), so that groups have to be worth it:
  *
  *   - what row after row reads would take device memory longer than WORTH_PERCENT of the time that the wave's products take,
  *     which depends on tiles and columns alone, and
@@ -117,7 +117,12 @@ static const Aff *worth_for_cases(Tiles *t, const Aff **trips, double *resident)
 }
 
 bool tile_order_is_asked_for(PassContext *ctx, IrFunc *f, IrOp *row, IrOp *column) {
-    Tiles t = {.ctx = ctx, .func = f, .row = row, .column = column, .rows = loop_trips(ctx->module, row), .columns = loop_trips(ctx->module, column)};
+    Tiles t = {.ctx = ctx,
+               .func = f,
+               .row = row,
+               .column = column,
+               .rows = loop_trips(ctx->module, row),
+               .columns = loop_trips(ctx->module, column)};
     const Aff *trips;
     double resident;
     return worth_for_cases(&t, &trips, &resident);

@@ -40,7 +40,8 @@ static bool reads_what_it_writes(IrModule *m, const IrOp *get, const IrOp *map, 
     if (get->opcode != IR_FRAG_GET || get->block != body || get->results[0].type->width != width) return false;
     if (get->operand_count != body->arg_count + 1) return false;
     for (unsigned i = 0; i < body->arg_count; i++)
-        if (!is_scaled(m, get->operands[i + 1], body->args[i], ir_attr(map, "extents")->ints[i], i + 1 == body->arg_count ? width : 1)) return false;
+        if (!is_scaled(m, get->operands[i + 1], body->args[i], ir_attr(map, "extents")->ints[i], i + 1 == body->arg_count ? width : 1))
+            return false;
     return true;
 }
 
@@ -86,7 +87,9 @@ static void share(Coalesce *c, IrValue *a, IrValue *b) {
     ir_walk(c->func->body, rename_op, c);
 }
 
-static bool is_frag(const IrValue *v) { return v->type->kind == IR_TYPE_FRAG; }
+static bool is_frag(const IrValue *v) {
+    return v->type->kind == IR_TYPE_FRAG;
+}
 
 static void coalesce_loop(Coalesce *c, IrOp *loop) {
     IrBlock *body = loop->regions[0];
@@ -99,10 +102,8 @@ static void coalesce_loop(Coalesce *c, IrOp *loop) {
         if (!taken && may_overwrite(c, start, loop, r)) share(c, arg, start);
         if (!next->def || next->block == body || next->def->block != body) continue;
         bool shared_next = false; /* one value yielded twice */
-        for (unsigned k = 0; k < loop->result_count; k++)
-            shared_next = shared_next || (k != r && body->last->operands[k] == next);
-        if (!shared_next && (next->def->opcode == IR_MAP || next->def->opcode == IR_FOR) &&
-            may_overwrite(c, arg, next->def, next->index))
+        for (unsigned k = 0; k < loop->result_count; k++) shared_next = shared_next || (k != r && body->last->operands[k] == next);
+        if (!shared_next && (next->def->opcode == IR_MAP || next->def->opcode == IR_FOR) && may_overwrite(c, arg, next->def, next->index))
             share(c, arg, next);
     }
 }

@@ -17,9 +17,11 @@
  *
  *     @shares grid N: A(ctaid.x)               @kept grid min(N, resident), cooperative:
  *     @kept   grid N: B(ctaid.x)          =>     for(ctaid.x, N, nctaid.x) (%item) {
- *                                                  A(%item); arrive(%counters, %item // K); meet(%counters, %item // K, K); B(%item); barrier() }
+ *                                                  A(%item); arrive(%counters, %item // K); meet(%counters, %item // K, K); B(%item);
+ * barrier() }
  *
- *     lags:  for(0, turns + 1) (%t) { if(%t < turns) { A(%coming); publish } { barrier() }  if(0 < %t) { await; B(%item of t - 1) } { barrier() } }
+ *     lags:  for(0, turns + 1) (%t) { if(%t < turns) { A(%coming); publish } { barrier() }  if(0 < %t) { await; B(%item of t - 1) } {
+ * barrier() } }
  */
 #include <string.h>
 
@@ -215,7 +217,9 @@ static IrValue *item_of(const Lag *lag, IrBuilder *b, IrValue *turn) {
     return ir_binary(b, IR_ADD, lag->block, ir_binary(b, IR_MUL, turn, lag->blocks));
 }
 
-static IrOp *branch(IrBuilder *b, IrValue *condition) { return ir_op_create(b, IR_IF, 1, &condition, 0, NULL); }
+static IrOp *branch(IrBuilder *b, IrValue *condition) {
+    return ir_op_create(b, IR_IF, 1, &condition, 0, NULL);
+}
 
 /* How many items the block has: (items - block) / blocks, rounded up. */
 static IrValue *turns_of(const Lag *lag, IrBuilder *b, IrValue *items) {

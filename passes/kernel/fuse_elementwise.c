@@ -5,14 +5,11 @@
  *         disappears. On a GPU not where a few loads of global memory would stand between stores under masks, or sines.
  *         What is computed element by element and then stored by pieces, under masks, so much that it fills registers, is computed piece by
  *         piece, each in front of its store: the first store does not wait for the last element.
- *         Maps that keep nothing and make many lanes of a function, each dozens of instructions, take rounds, too: what runs once in a straight line
- *         comes from the cache of instructions slower than it is executed.
- *         Where a kernel's registers are promised to several blocks, maps that bring many elements from shared to global memory take
- *         rounds of ROUND rows: addresses of all at once would not fit.
- * needs:  kernel level.
- * keeps:  values; the order of effects per index. Accesses of one pointer are not interleaved.
- * breaks: nothing.
- * source: loop fusion of elementwise producers and consumers.
+ *         Maps that keep nothing and make many lanes of a function, each dozens of instructions, take rounds, too: what runs once in a
+ * straight line comes from the cache of instructions slower than it is executed. Where a kernel's registers are promised to several blocks,
+ * maps that bring many elements from shared to global memory take rounds of ROUND rows: addresses of all at once would not fit. needs:
+ * kernel level. keeps:  values; the order of effects per index. Accesses of one pointer are not interleaved. breaks: nothing. source: loop
+ * fusion of elementwise producers and consumers.
  *
  *   %a = map [64] (%i) { yield(f(%i)) }                     %b = map [64] (%i) { yield(g(f(%i))) }
  *   %b = map [64] (%j) { yield(g(frag.get(%a, %j))) }  =>
@@ -79,8 +76,7 @@ static bool is_own_index(const IrOp *get, const IrOp *map) {
     const IrAttr *extents = ir_attr(map, "extents");
     if (get->block != body || get->operand_count != body->arg_count + 1) return false;
     for (unsigned i = 0; i < body->arg_count; i++)
-        if (get->operands[i + 1] != body->args[i] &&
-            (extents->ints[i] != 1 || !is_zero(get->operands[i + 1]) || !makes_powers(map)))
+        if (get->operands[i + 1] != body->args[i] && (extents->ints[i] != 1 || !is_zero(get->operands[i + 1]) || !makes_powers(map)))
             return false;
     return true;
 }
@@ -156,8 +152,8 @@ static bool branches_between_loads(const Fuse *f, const IrOp *first, const IrOp 
 
 static bool fusible(const Fuse *f, const IrOp *first, const IrOp *second) {
     return same_extents(first, second) && !branches_between_loads(f, first, second) && hoistable(first, second) &&
-           (reads_own_index(first, second) || PLANTED(18)) &&
-           !writes_what_is_accessed(first, second) && !writes_what_is_accessed(second, first);
+           (reads_own_index(first, second) || PLANTED(18)) && !writes_what_is_accessed(first, second) &&
+           !writes_what_is_accessed(second, first);
 }
 
 static bool used_outside(const IrValue *v, const IrOp *second) {
@@ -253,8 +249,8 @@ static bool reads_shared(const IrOp *map) {
     return false;
 }
 
-/* Behind maps that compute something else: one that keeps nothing and makes functions of what this one reads from shared memory, which may take
- * rounds once it reads that itself. */
+/* Behind maps that compute something else: one that keeps nothing and makes functions of what this one reads from shared memory, which may
+ * take rounds once it reads that itself. */
 static IrOp *functions_behind(const IrOp *op) {
     IrOp *next = next_map(op);
     while (next && computes_without(next, op)) next = next_map(next);
@@ -298,9 +294,9 @@ static bool takes_rounds(const IrOp *map) {
     return shared;
 }
 
-/* Rounds of functions: of A_ROUND at most, and of LEAST_ROUND lanes at least, where a map makes more than MOST_FUNCTIONS and keeps nothing (MOST_FUNCTIONS =
- * INT32_MAX turns it off); of what shared memory holds, as a scan's lanes, which stands in a loop over chunks with as many again, SHORT_ROUND where there are
- * more than FEW_FUNCTIONS. What is loaded in a round is under way at once. */
+/* Rounds of functions: of A_ROUND at most, and of LEAST_ROUND lanes at least, where a map makes more than MOST_FUNCTIONS and keeps nothing
+ * (MOST_FUNCTIONS = INT32_MAX turns it off); of what shared memory holds, as a scan's lanes, which stands in a loop over chunks with as
+ * many again, SHORT_ROUND where there are more than FEW_FUNCTIONS. What is loaded in a round is under way at once. */
 enum { MOST_FUNCTIONS = 20, FEW_FUNCTIONS = 12, A_ROUND = 16, SHORT_ROUND = 8, LEAST_ROUND = 4 };
 
 /* Does the map only load from global memory? */
@@ -315,7 +311,8 @@ static bool is_loads(const IrOp *map) {
 /* May what `get` reads be loaded in the rounds of the map, row by row? */
 static bool is_loaded_for(const IrOp *get, const IrOp *map) {
     const IrOp *loads = get->operands[0]->def;
-    if (!loads || loads->opcode != IR_MAP || loads->block != map->block || !is_loads(loads) || get->operands[1] != map->regions[0]->args[0]) return false;
+    if (!loads || loads->opcode != IR_MAP || loads->block != map->block || !is_loads(loads) || get->operands[1] != map->regions[0]->args[0])
+        return false;
     const IrAttr *loaded = ir_attr(loads, "extents"), *made = ir_attr(map, "extents");
     if (!loaded->count || loaded->count > MOST_AXES || loaded->ints[0] != made->ints[0] || !hoistable(loads, map)) return false;
     for (const IrUse *use = loads->results[0].uses; use; use = use->next)
@@ -366,12 +363,14 @@ static void cut_rows(IrOp *map, IrValue *first, int64_t rows, const IrOp *loads)
     ir_attr_set_ints(map, "extents", extents->count, shorter);
 }
 
-/* map [32, 2] (%i, %j) { f(%i, %j) }  =>  for (%r < 2) { map [16, 2] (%i, %j) { f(16 %r + %i, %j) } }, and what is loaded for it alone before it */
+/* map [32, 2] (%i, %j) { f(%i, %j) }  =>  for (%r < 2) { map [16, 2] (%i, %j) { f(16 %r + %i, %j) } }, and what is loaded for it alone
+ * before it */
 static void roll(IrOp *map, int64_t rows, IrOp *loads) {
     while (loads && loads->next != map) ir_op_move_before(loads->next, loads);
     IrBuilder b = ir_builder_before(loads ? loads : map);
     b.span = map->span;
-    IrOp *loop = ir_for(&b, ir_const_index(&b, 0), ir_const_index(&b, ir_attr(map, "extents")->ints[0] / rows), ir_const_index(&b, 1), 0, NULL, "round");
+    IrOp *loop = ir_for(&b, ir_const_index(&b, 0), ir_const_index(&b, ir_attr(map, "extents")->ints[0] / rows), ir_const_index(&b, 1), 0,
+                        NULL, "round");
     ir_attr_set_int(loop, "unroll", 1);
     IrBuilder in = ir_builder_at_end(loop->regions[0]);
     if (loads) ir_op_move_to_end(loads, loop->regions[0]);
@@ -384,7 +383,8 @@ static void roll(IrOp *map, int64_t rows, IrOp *loads) {
     if (!loads) return;
     const IrType *old = loads->results[0].type;
     int64_t extents[MOST_AXES];
-    for (unsigned i = 0; i < old->rank; i++) extents[i] = i ? ir_type_extent(old, i) : ir_type_extent(old, 0) / (ir_attr(loads, "extents")->ints[0] / rows);
+    for (unsigned i = 0; i < old->rank; i++)
+        extents[i] = i ? ir_type_extent(old, i) : ir_type_extent(old, 0) / (ir_attr(loads, "extents")->ints[0] / rows);
     loads->results[0].type = ir_type_frag(b.module, old->dtype, old->rank, extents);
     cut_rows(loads, first, rows, NULL);
 }
@@ -410,8 +410,10 @@ static IrOp *masked_store_of(const IrOp *map) {
     if (map->result_count) return NULL;
     for (IrOp *op = map->regions[0]->first; op; op = op->next) {
         if (is_terminator(op)) continue;
-        if (op->opcode == IR_MEM_STORE && !store) store = op;
-        else if (!ir_has_trait(op, IR_PURE) || op->region_count) return NULL;
+        if (op->opcode == IR_MEM_STORE && !store)
+            store = op;
+        else if (!ir_has_trait(op, IR_PURE) || op->region_count)
+            return NULL;
     }
     return store && store->operand_count > 3 && store->operands[1]->type->space == IR_SPACE_GLOBAL ? store : NULL;
 }
@@ -426,7 +428,8 @@ static bool is_arithmetic(const IrOp *map) {
 static bool stores_rows_of(const IrOp *first, const IrOp *second) {
     const IrOp *store = masked_store_of(second);
     const IrAttr *made = ir_attr(first, "extents"), *stored = ir_attr(second, "extents");
-    if (!store || !is_arithmetic(first) || made->count < 2 || stored->count < 1 || made->ints[0] != stored->ints[0] || made->ints[0] < 2) return false;
+    if (!store || !is_arithmetic(first) || made->count < 2 || stored->count < 1 || made->ints[0] != stored->ints[0] || made->ints[0] < 2)
+        return false;
     int64_t elements = 1;
     for (size_t i = 0; i < made->count; i++) elements *= made->ints[i];
     const IrUse *use = first->results[0].uses;
@@ -446,7 +449,8 @@ static void take_row(IrOp *map, IrOp *loop) {
     ir_attr_set_ints(map, "extents", extents->count, one);
 }
 
-/* map [24, 4] (%i, %j) { yield(f(%i, %j)) }; map [24] (%i) { store(row %i) }  =>  for (%r < 24) { map [1, 4] ...; map [1] { store(row 0) } } */
+/* map [24, 4] (%i, %j) { yield(f(%i, %j)) }; map [24] (%i) { store(row %i) }  =>  for (%r < 24) { map [1, 4] ...; map [1] { store(row 0) }
+ * } */
 static void store_row_by_row(Fuse *f, IrOp *first, IrOp *second) {
     while (first->next != second) ir_op_move_before(first->next, first);
     const IrAttr *extents = ir_attr(first, "extents");

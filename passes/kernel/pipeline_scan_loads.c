@@ -132,7 +132,8 @@ static void rotate(Ahead *a) {
     for (unsigned i = 0; i < carried; i++) inits[i] = old->operands[3 + i];
     loads_at(a, &b, old->operands[0], inits + carried);
     IrOp *loop = ir_for(&b, old->operands[0], old->operands[1], old->operands[2], carried + a->count, inits, body->args[0]->name);
-    for (const IrAttr *at = old->attrs; at; at = at->next) if (strcmp(at->key, "scans") != 0) ir_attr_copy(loop, old, at->key);
+    for (const IrAttr *at = old->attrs; at; at = at->next)
+        if (strcmp(at->key, "scans") != 0) ir_attr_copy(loop, old, at->key);
     IrBlock *to = loop->regions[0];
     IrBuilder in = ir_builder_at_end(to);
     IrValueMap *map = ir_value_map_create(a->ctx->scratch);

@@ -30,11 +30,11 @@ enum { WARP = 32, COPIED = 4 /* the least that cp.async takes, and twice and fou
 
 /* A carried fragment, or one that a turn loads. */
 typedef struct {
-    unsigned index;     /* among what the loop carries */
-    IrOp *first, *next; /* the maps that load it; one map where the turn loads it itself */
+    unsigned index;              /* among what the loop carries */
+    IrOp *first, *next;          /* the maps that load it; one map where the turn loads it itself */
     int64_t pieces, width, size; /* of a thread; elements of one access; bytes of an element */
-    bool alike;         /* the same lanes are absent at every turn */
-    IrOp *mapped;       /* of items that are mapped a turn behind their sums: what loads it for the map; null: the sums alone need it */
+    bool alike;                  /* the same lanes are absent at every turn */
+    IrOp *mapped; /* of items that are mapped a turn behind their sums: what loads it for the map; null: the sums alone need it */
     IrValue *shared;
 } Row;
 
@@ -45,12 +45,14 @@ typedef struct {
     Row *rows;
     unsigned count;
     int64_t threads;
-    IrOp *meets; /* where the block has told the others that it arrived; null: it tells nobody */
-    IrValue *number;       /* that of the turn, which the loads depend on */
-    const IrBlock *part;   /* of the loop's body, where the loads stand; null: they stand in the body itself */
+    IrOp *meets;         /* where the block has told the others that it arrived; null: it tells nobody */
+    IrValue *number;     /* that of the turn, which the loads depend on */
+    const IrBlock *part; /* of the loop's body, where the loads stand; null: they stand in the body itself */
 } Ahead;
 
-static bool is_of_turn(const Ahead *a, const IrBlock *block) { return block == a->loop->regions[0] || (a->part && block == a->part); }
+static bool is_of_turn(const Ahead *a, const IrBlock *block) {
+    return block == a->loop->regions[0] || (a->part && block == a->part);
+}
 
 /* ---- Which loops ---- */
 
@@ -73,7 +75,9 @@ static IrOp *load_of(const IrOp *map) {
     return other && (!other->def || other->def->opcode != IR_CONST) ? NULL : load;
 }
 
-static bool has_one_use(const IrValue *v) { return v->uses && !v->uses->next; }
+static bool has_one_use(const IrValue *v) {
+    return v->uses && !v->uses->next;
+}
 
 /* Can the value be had anywhere in the loop's body: index arithmetic of its number and of what stands outside? */
 static bool is_movable(const Ahead *a, const IrValue *v) {
@@ -142,7 +146,9 @@ static bool read_row(const Ahead *a, unsigned index, Row *row) {
     return is_copied(row);
 }
 
-static bool is_carried(const Row *row) { return row->first != row->next; }
+static bool is_carried(const Row *row) {
+    return row->first != row->next;
+}
 
 /* What a turn loads by its number alone. */
 static bool read_own(const Ahead *a, IrOp *map, Row *row) {
@@ -153,7 +159,9 @@ static bool read_own(const Ahead *a, IrOp *map, Row *row) {
     return is_copied(row);
 }
 
-static int64_t bytes_of(const Ahead *a, const Row *row) { return row->pieces * row->width * row->size * a->threads; }
+static int64_t bytes_of(const Ahead *a, const Row *row) {
+    return row->pieces * row->width * row->size * a->threads;
+}
 
 /* A place for the row, if the block's part of the shared memory has room. */
 static void keep_row(Ahead *a, Row row, int64_t *used) {
@@ -195,7 +203,9 @@ static IrValue *special(IrBuilder *b, const char *name) {
     return ir_result(op, 0);
 }
 
-static IrValue *times(IrBuilder *b, IrValue *v, int64_t k) { return ir_binary(b, IR_MUL, v, ir_const_index(b, k)); }
+static IrValue *times(IrBuilder *b, IrValue *v, int64_t k) {
+    return ir_binary(b, IR_MUL, v, ir_const_index(b, k));
+}
 
 /* Where a piece is, in elements: the threads' pieces of one number stand side by side. */
 static IrValue *place(const Ahead *a, const Row *row, IrBuilder *outer, IrBuilder *b, const IrOp *map) {
@@ -282,7 +292,9 @@ static IrValue *read_back(const Ahead *a, const Row *row, IrBuilder *b) {
     return ir_result(map, 0);
 }
 
-static void wait_for_all(IrBuilder *b) { ir_attr_set_int(ir_op_create(b, IR_ASYNC_WAIT, 0, NULL, 0, NULL), "pending", 0); }
+static void wait_for_all(IrBuilder *b) {
+    ir_attr_set_int(ir_op_create(b, IR_ASYNC_WAIT, 0, NULL, 0, NULL), "pending", 0);
+}
 
 /* ---- The loop ---- */
 
@@ -357,7 +369,9 @@ static IrOp *copies_before(const Ahead *a, IrBlock *body, IrOp *read) {
     return turn.functions && turn.fences ? behind_reduction(a, body) : read;
 }
 
-static IrValue *next_turn(const Ahead *a, IrBuilder *b) { return ir_binary(b, IR_ADD, a->loop->regions[0]->args[0], a->loop->operands[2]); }
+static IrValue *next_turn(const Ahead *a, IrBuilder *b) {
+    return ir_binary(b, IR_ADD, a->loop->regions[0]->args[0], a->loop->operands[2]);
+}
 
 /* Where there is a next turn. */
 static IrBuilder if_next(const Ahead *a, IrBuilder *b, IrValue *next) {
@@ -435,8 +449,8 @@ static void prefetch_rows(PassContext *ctx, IrFunc *f) {
     if (seen.async) return; /* groups are counted there */
     for (IrOp *op = f->body->first; op; op = op->next) {
         if (op->opcode != IR_FOR || (!op->result_count && !meets)) continue;
-        Ahead a = {.ctx = ctx, .func = f, .loop = op, .threads = WARP * ir_func_attr_int(f, "num_warps", 1),
-                   .number = op->regions[0]->args[0]};
+        Ahead a = {
+            .ctx = ctx, .func = f, .loop = op, .threads = WARP * ir_func_attr_int(f, "num_warps", 1), .number = op->regions[0]->args[0]};
         if (meets) a.meets = arrival_in(op->regions[0]);
         find_rows(&a);
         if (a.count) copy_ahead(&a);
@@ -450,7 +464,8 @@ static void prefetch_rows(PassContext *ctx, IrFunc *f) {
 static bool is_alike(const Lag *lag, const IrOp *map, const IrOp *other, const IrValue *v, const IrValue *w) {
     if (v == w || (v == lag->coming && w == lag->item)) return true;
     if (!v->def && !w->def) return home_of(v) == map->regions[0] && home_of(w) == other->regions[0] && v->index == w->index;
-    if (!v->def || !w->def || v->def->opcode != w->def->opcode || v->def->operand_count != w->def->operand_count || v->type != w->type) return false;
+    if (!v->def || !w->def || v->def->opcode != w->def->opcode || v->def->operand_count != w->def->operand_count || v->type != w->type)
+        return false;
     if (!ir_has_trait(v->def, IR_PURE) || v->def->region_count || !ir_attrs_equal(v->def, w->def)) return false;
     for (unsigned i = 0; i < v->def->operand_count; i++)
         if (!is_alike(lag, map, other, v->def->operands[i], w->def->operands[i])) return false;
@@ -459,7 +474,8 @@ static bool is_alike(const Lag *lag, const IrOp *map, const IrOp *other, const I
 
 static bool loads_the_same(const Lag *lag, const IrOp *map, const IrOp *other) {
     const IrOp *load = load_of(map), *again = load_of(other);
-    if (load->operand_count != again->operand_count || map->results[0].type != other->results[0].type || !ir_attrs_equal(map, other)) return false;
+    if (load->operand_count != again->operand_count || map->results[0].type != other->results[0].type || !ir_attrs_equal(map, other))
+        return false;
     for (unsigned i = 0; i < load->operand_count; i++)
         if (!is_alike(lag, map, other, load->operands[i], again->operands[i])) return false;
     return true;
@@ -484,8 +500,10 @@ static void find_lagging_rows(Ahead *a, const Lag *lag, bool second, int64_t *us
         if (op->opcode != IR_MAP || !read_own(a, op, &row)) continue;
         Row *summed = second ? summed_row(a, lag, op) : NULL;
         if (second) row.mapped = op;
-        if (summed) summed->mapped = op;
-        else keep_row(a, row, used);
+        if (summed)
+            summed->mapped = op;
+        else
+            keep_row(a, row, used);
     }
 }
 
@@ -508,8 +526,10 @@ static IrValue *nothing(const Row *row, IrBuilder *b) {
     IrBuilder in = ir_builder_at_end(map->regions[0]);
     const IrType *type = load_of(row->first)->results[0].type;
     IrOp *zero = ir_op_create(&in, IR_CONST, 0, NULL, 1, &type);
-    if (dtype_is_float(type->dtype)) ir_attr_set_float(zero, "value", 0);
-    else ir_attr_set_int(zero, "value", 0);
+    if (dtype_is_float(type->dtype))
+        ir_attr_set_float(zero, "value", 0);
+    else
+        ir_attr_set_int(zero, "value", 0);
     IrValue *value = ir_result(zero, 0);
     ir_yield(&in, 1, &value);
     return ir_result(map, 0);
@@ -567,8 +587,10 @@ static IrOp *awaited_by(const IrOp *map) {
     IrOp *load = NULL;
     if (map->opcode != IR_MAP || map->result_count != 1) return NULL;
     for (IrOp *op = map->regions[0]->first; op; op = op->next) {
-        if (op->opcode == IR_MEM_LOAD && !load && ir_attr_bool(op, "awaits")) load = op;
-        else if (!is_terminator(op) && (!ir_has_trait(op, IR_PURE) || op->region_count)) return NULL;
+        if (op->opcode == IR_MEM_LOAD && !load && ir_attr_bool(op, "awaits"))
+            load = op;
+        else if (!is_terminator(op) && (!ir_has_trait(op, IR_PURE) || op->region_count))
+            return NULL;
     }
     return load && map->regions[0]->last->operands[0] == &load->results[0] ? load : NULL;
 }

@@ -5,12 +5,10 @@
  *         ahead of the waiting: numbers, barriers, and loads of memory that no step before writes, which are moved there where only
  *         other loads and numbers are in front of them. As all steps wait, what a step waits for are all steps before it. Steps whose
  *         blocks meet must be resident all at once: they are launched behind the step before, as ever, and the one behind them as well.
- *         Each step but the last says first of all that the one behind it may begin (steps.release): its blocks get ready, and load what they
- *         may, where there is room beside the last blocks of this one; not in plans with products, whose blocks leave none.
- * needs:  kernel level, after fuse_by_grid_barrier and fuse_elementwise, before coalesce; target cuda with clusters (compute capability 9.0)
- * keeps:  values, order of effects
- * breaks: nothing
- * source: CUDA C++ Programming Guide, programmatic dependent launch
+ *         Each step but the last says first of all that the one behind it may begin (steps.release): its blocks get ready, and load what
+ * they may, where there is room beside the last blocks of this one; not in plans with products, whose blocks leave none. needs:  kernel
+ * level, after fuse_by_grid_barrier and fuse_elementwise, before coalesce; target cuda with clusters (compute capability 9.0) keeps:
+ * values, order of effects breaks: nothing source: CUDA C++ Programming Guide, programmatic dependent launch
  *
  *     @b {step = 1}: %u = map { mem.load(%W, ..) }        @b {step = 1, dependent = 1}: %x = map { mem.load(%X, ..) }
  *                    %x = map { mem.load(%X, ..) }   =>                                 steps.wait()
@@ -35,7 +33,8 @@ static bool in_global(const IrValue *ptr) {
 static bool is_constant(const Step *s, const IrValue *ptr) {
     if (ptr->def || ptr->block != s->func->body || s->late[ptr->index]) return false;
     for (const IrUse *use = ptr->uses; use; use = use->next)
-        if (use->index != 0 || (use->op->opcode != IR_MEM_LOAD && use->op->opcode != IR_ASYNC_COPY && use->op->opcode != IR_TMA_LOAD)) return false;
+        if (use->index != 0 || (use->op->opcode != IR_MEM_LOAD && use->op->opcode != IR_ASYNC_COPY && use->op->opcode != IR_TMA_LOAD))
+            return false;
     return true;
 }
 
@@ -91,10 +90,12 @@ static void look_for_loads(void *ctx, IrOp *op) {
     *loads |= op->opcode == IR_MEM_LOAD;
 }
 
-/* Behind other loads and numbers a load may go first; what computes marks the end, as fragments that go ahead of it are one more to hold. */
+/* Behind other loads and numbers a load may go first; what computes marks the end, as fragments that go ahead of it are one more to hold.
+ */
 static bool may_be_passed(const IrOp *op) {
     bool loads = false, stores = op->opcode == IR_MAP && !op->result_count;
-    if (op->opcode != IR_MAP) return op->opcode == IR_STEPS_WAIT || op->opcode == IR_MEM_LOAD || (ir_has_trait(op, IR_PURE) && !op->region_count);
+    if (op->opcode != IR_MAP)
+        return op->opcode == IR_STEPS_WAIT || op->opcode == IR_MEM_LOAD || (ir_has_trait(op, IR_PURE) && !op->region_count);
     ir_walk(op->regions[0], look_for_loads, &loads);
     return loads && !stores;
 }

@@ -1,4 +1,5 @@
-/* Reductions that need nothing of each other wait once: the partial results of both are in shared memory before a barrier, and are combined behind it.
+/* Reductions that need nothing of each other wait once: the partial results of both are in shared memory before a barrier, and are combined
+ * behind it.
  *
  *   store(%p, %P); barrier; %s = load(%P); store(%q, %Q); barrier; %t = load(%Q)
  *     =>  store(%p, %P); store(%q, %Q); barrier; %s = load(%P); %t = load(%Q)
@@ -10,11 +11,10 @@
 #include "lag.h"
 
 typedef struct {
-    bool known;            /* nothing else than loads, stores, shuffles and arithmetic */
+    bool known; /* nothing else than loads, stores, shuffles and arithmetic */
     Arena *scratch;
     VEC(const IrOp *) loaded, stored; /* pointers into shared memory */
 } Touched;
-
 
 static void look(void *context, IrOp *op) {
     Touched *t = context;
@@ -24,14 +24,17 @@ static void look(void *context, IrOp *op) {
         if (pointer->type->space == IR_SPACE_GLOBAL) {
             t->known &= !store;
         } else if (pointer->def && pointer->def->opcode == IR_SHARED_PTR) {
-            if (store) VEC_PUSH(t->scratch, &t->stored, pointer->def);
-            else VEC_PUSH(t->scratch, &t->loaded, pointer->def);
+            if (store)
+                VEC_PUSH(t->scratch, &t->stored, pointer->def);
+            else
+                VEC_PUSH(t->scratch, &t->loaded, pointer->def);
         } else {
             t->known = false;
         }
         return;
     }
-    bool plain = ir_has_trait(op, IR_PURE) || op->opcode == IR_MAP || op->opcode == IR_FOR || op->opcode == IR_SHUFFLE_XOR || is_terminator(op);
+    bool plain =
+        ir_has_trait(op, IR_PURE) || op->opcode == IR_MAP || op->opcode == IR_FOR || op->opcode == IR_SHUFFLE_XOR || is_terminator(op);
     t->known &= plain;
 }
 
@@ -122,7 +125,9 @@ void share_barriers(Arena *scratch, IrBlock *block) {
         if (!is_barrier(op, "block")) continue;
         IrOp *next = (IrOp *)next_barrier(op->next);
         if (!next) return;
-        if (merge(scratch, begin, op, next)) after = next;
-        else begin = op->next;
+        if (merge(scratch, begin, op, next))
+            after = next;
+        else
+            begin = op->next;
     }
 }

@@ -1,14 +1,11 @@
 /* Pass sink_single_lane_code: what one thread of a block stores, it computes alone.
  *
- * what:   a store under a mask that asks for one thread, such as a row's result, becomes a branch, and what is made for that store alone goes into
- *         it: a logarithm, a root, a quotient, the sums of all warps' partials. nvcc computes all of them in all threads, LLVM the
- *         sums. Loads of shared memory go along where nothing writes and no thread waits between them and the store.
- *         Only behind all that threads do together, and
- *         where that is LEAST numbers or more: a few partials added up stay, as warps wait for them anyway.
- * needs:  kernel level, after programmatic_dependent_launch, before coalesce; target cuda
- * keeps:  values, order of effects
- * breaks: nothing
- * source: sinking of partially dead code (Knoop et al.)
+ * what:   a store under a mask that asks for one thread, such as a row's result, becomes a branch, and what is made for that store alone
+ * goes into it: a logarithm, a root, a quotient, the sums of all warps' partials. nvcc computes all of them in all threads, LLVM the sums.
+ * Loads of shared memory go along where nothing writes and no thread waits between them and the store. Only behind all that threads do
+ * together, and where that is LEAST numbers or more: a few partials added up stay, as warps wait for them anyway. needs:  kernel level,
+ * after programmatic_dependent_launch, before coalesce; target cuda keeps:  values, order of effects breaks: nothing source: sinking of
+ * partially dead code (Knoop et al.)
  *
  *     %l = map [1] { log(..) }                             %first = eq(%thread, 0)
  *     %first = eq(%thread, 0)                       =>     if(%first) {
@@ -31,7 +28,8 @@ typedef struct {
 static bool tells_warps(const IrValue *v) {
     const IrOp *op = v->def;
     if (!op) return false;
-    if (op->opcode == IR_SPECIAL) return strcmp(ir_attr_str(op, "name", ""), "warp") == 0 || strcmp(ir_attr_str(op, "name", ""), "tid.x") == 0;
+    if (op->opcode == IR_SPECIAL)
+        return strcmp(ir_attr_str(op, "name", ""), "warp") == 0 || strcmp(ir_attr_str(op, "name", ""), "tid.x") == 0;
     bool any = false;
     for (unsigned i = 0; i < op->operand_count && !op->region_count && ir_has_trait(op, IR_PURE); i++) any |= tells_warps(op->operands[i]);
     return any;
@@ -43,7 +41,8 @@ static bool asks_for_one(const IrValue *mask) {
     if (!op) return false;
     if (op->opcode == IR_AND) return asks_for_one(op->operands[0]) || asks_for_one(op->operands[1]);
     if (op->opcode != IR_EQ) return false;
-    return tells_warps(op->operands[0]) && ir_uniformity(op->operands[0]) == IR_UNIFORM_LANE && ir_uniformity(op->operands[1]) <= IR_UNIFORM_BLOCK;
+    return tells_warps(op->operands[0]) && ir_uniformity(op->operands[0]) == IR_UNIFORM_LANE &&
+           ir_uniformity(op->operands[1]) <= IR_UNIFORM_BLOCK;
 }
 
 typedef struct {
@@ -59,8 +58,10 @@ static void look_at(void *ctx, IrOp *op) {
     c->bound |= !load && op->opcode != IR_MAP && op->opcode != IR_FOR && !is_terminator(op) && !ir_has_trait(op, IR_PURE);
     c->bound |= op->opcode == IR_SHUFFLE_XOR;
     bool number = op->result_count && op->results[0].type->kind == IR_TYPE_SCALAR && !op->results[0].type->is_index && !op->region_count;
-    if (op->opcode == IR_DIV || op->opcode == IR_SQRT) c->cost += OF_A_QUOTIENT;
-    else c->cost += number && !load && op->opcode != IR_CONST && op->opcode != IR_FRAG_GET;
+    if (op->opcode == IR_DIV || op->opcode == IR_SQRT)
+        c->cost += OF_A_QUOTIENT;
+    else
+        c->cost += number && !load && op->opcode != IR_CONST && op->opcode != IR_FRAG_GET;
 }
 
 static Content content_of(IrOp *op) {

@@ -13,9 +13,9 @@
  * becomes
  *   %x = tile.load(...) : tile<[8, 256] x f32, #dist<[8, 256], register=[(0, 1)*2], lane=[(0, 4)*5], ...>>
  */
+#include "analysis/analysis.h"
 #include "analysis/gemm_plan.h"
 #include "layout.h"
-#include "analysis/analysis.h"
 
 #include <string.h>
 
@@ -26,17 +26,19 @@ typedef struct {
     LayoutCtx *layouts;
     int64_t warps;
     int64_t vector_bytes;
-    unsigned widest; /* bytes of the widest element in memory, of the largest tiles there ... */
+    unsigned widest;         /* bytes of the widest element in memory, of the largest tiles there ... */
     int64_t widest_elements; /* ... which have so many */
     bool changed, failed;
     bool paired, crowded; /* some products leave registers for a second block; some of warpgroups do not */
-    WindowAxes windows; /* of the tiles that windows are loaded into */
+    WindowAxes windows;   /* of the tiles that windows are loaded into */
     /* search for the next seed */
     IrValue *largest;
     int64_t largest_elements;
 } Assign;
 
-static const Layout *layout_of(const IrValue *v) { return is_tile(v) ? v->type->layout : NULL; }
+static const Layout *layout_of(const IrValue *v) {
+    return is_tile(v) ? v->type->layout : NULL;
+}
 
 static void give(Assign *s, IrValue *v, const Layout *layout) {
     if (!is_tile(v) || v->type->layout || !layout) return;
@@ -72,7 +74,9 @@ static unsigned contiguous_axis(const IrValue *v) {
     return n && axes[n - 1] == 'p' ? 0 : last;
 }
 
-static unsigned log2_of(int64_t n) { return (unsigned)__builtin_ctzll((unsigned long long)n); }
+static unsigned log2_of(int64_t n) {
+    return (unsigned)__builtin_ctzll((unsigned long long)n);
+}
 
 static int64_t power_of_two_up(int64_t n) {
     int64_t p = 1;
@@ -88,14 +92,14 @@ static int64_t padded_extent(int64_t n, int64_t enough) {
 
 /* One lane: a copy in every thread. */
 static const Layout *copies(Assign *s) {
-    const Layout *l = layout_blocked(s->layouts, 1, (int64_t[]){1}, (unsigned[]){1}, (unsigned[]){32},
-                                     (unsigned[]){(unsigned)s->warps}, (unsigned[]){0});
+    const Layout *l =
+        layout_blocked(s->layouts, 1, (int64_t[]){1}, (unsigned[]){1}, (unsigned[]){32}, (unsigned[]){(unsigned)s->warps}, (unsigned[]){0});
     return l ? layout_slice(s->layouts, l, 0) : NULL;
 }
 
 /* Of the registers along `axis` beyond its first `piece` lanes the lowest bits become blocks of the cluster, so that
- * the blocks' pieces alternate and a row shorter than the tile still is everybody's work; the highest where blocks are to hold parts one behind
- * the other, which scans need. */
+ * the blocks' pieces alternate and a row shorter than the tile still is everybody's work; the highest where blocks are to hold parts one
+ * behind the other, which scans need. */
 static const Layout *over_blocks(Assign *s, const Layout *l, unsigned axis, unsigned piece) {
     unsigned wanted = log2_of(ir_func_cluster(s->func)), bits[LAYOUT_DIMS] = {0};
     if (!l || !wanted) return l;
@@ -142,7 +146,9 @@ static int64_t stored_piece(const Assign *s, const IrValue *v, int64_t piece) {
  * element once, where a thread for each would read all of a window's. 1: none. */
 enum { SLIDES = 4 /* the switch: 1 */ };
 
-static int64_t slid_piece(const Assign *s) { return s->windows.slides && s->widest < 4 ? SLIDES : 1; }
+static int64_t slid_piece(const Assign *s) {
+    return s->windows.slides && s->widest < 4 ? SLIDES : 1;
+}
 
 static const Layout *blocked(Assign *s, const IrValue *v, int64_t slid) {
     if (!v->type->rank) return copies(s);
@@ -192,11 +198,9 @@ static const Layout *accumulator(Assign *s, const IrOp *op) {
     const IrType *acc = op->results[0].type;
     int64_t extents[LAYOUT_RANK_LIMIT] = {plan.pad_m, plan.pad_n};
     unsigned vec[2] = {1, 4}, lanes[2] = {4, 8}, warps[2] = {(unsigned)plan.wm, (unsigned)plan.wn}, order[2] = {1, 0};
-    const Layout *l = gemm_plan_is_wgmma(&plan)
-                          ? layout_wgmma_c(s->layouts, plan.pad_m, plan.pad_n, warps[0] / 4)
-                      : gemm_plan_is_mma(&plan)
-                          ? layout_mma(s->layouts, LAYOUT_MMA_C, 16, plan.pad_m, plan.pad_n, warps[0], warps[1])
-                          : layout_blocked(s->layouts, 2, extents, vec, lanes, warps, order);
+    const Layout *l = gemm_plan_is_wgmma(&plan) ? layout_wgmma_c(s->layouts, plan.pad_m, plan.pad_n, warps[0] / 4)
+                      : gemm_plan_is_mma(&plan) ? layout_mma(s->layouts, LAYOUT_MMA_C, 16, plan.pad_m, plan.pad_n, warps[0], warps[1])
+                                                : layout_blocked(s->layouts, 2, extents, vec, lanes, warps, order);
     if (acc->rank == 2 || !l) return l;
     for (unsigned a = 0; a + 2 < acc->rank; a++) extents[a] = layout_pad_extent(ir_type_extent(acc, a));
     return layout_stack(s->layouts, l, acc->rank - 2, extents);
@@ -330,13 +334,16 @@ static void propagate(void *ctx, IrOp *op) {
     IrValue *result = op->result_count ? &op->results[0] : NULL;
     switch (op->opcode) {
     case IR_FOR:
-    case IR_IF: propagate_region(s, op); return;
+    case IR_IF:
+        propagate_region(s, op);
+        return;
     case IR_TILE_LOAD:
-    case IR_TILE_STORE: each_index_tile(s, op, give_operand); return;
+    case IR_TILE_STORE:
+        each_index_tile(s, op, give_operand);
+        return;
     case IR_TILE_REDUCE:
     case IR_TILE_ARG:
-        if (layout_of(op->operands[0]))
-            give(s, result, sliced(s, layout_of(op->operands[0]), axis_mask(op), ir_attr_bool(op, "keepdim")));
+        if (layout_of(op->operands[0])) give(s, result, sliced(s, layout_of(op->operands[0]), axis_mask(op), ir_attr_bool(op, "keepdim")));
         return;
     case IR_TILE_BROADCAST:
         if (layout_of(result) && is_tile(op->operands[0])) give(s, op->operands[0], broadcast_operand(s, op, layout_of(result)));
@@ -354,7 +361,8 @@ static void propagate(void *ctx, IrOp *op) {
         if (is_tile(op->operands[0])) give(s, op->operands[0], factor_in_registers(s, op));
         return;
     }
-    default: break;
+    default:
+        break;
     }
     if (op->opcode == IR_TILE_INSERT) { /* the whole in place, the part through memory */
         unify(s, (IrValue *[]){result, op->operands[0]}, 2);
@@ -410,8 +418,7 @@ static void settle_argument(IrOp *loop, unsigned i) {
     const IrType *wanted = arg->type, *type = loop->results[i].type;
     if (!is_tile(arg) || type == wanted) return;
     arg->type = type;
-    IrBuilder b = loop->regions[0]->first ? ir_builder_before(loop->regions[0]->first)
-                                          : ir_builder_at_end(loop->regions[0]);
+    IrBuilder b = loop->regions[0]->first ? ir_builder_before(loop->regions[0]->first) : ir_builder_at_end(loop->regions[0]);
     IrOp *convert = ir_op_create(&b, IR_TILE_CONVERT, 1, &arg, 1, &wanted);
     ir_replace_uses(arg, ir_result(convert, 0));
     ir_set_operand(convert, 0, arg);
@@ -427,10 +434,16 @@ static void reconcile(void *ctx, IrOp *op) {
             settle_argument(op, i);
         }
         break;
-    case IR_TILE_INSERT: require(s, op, 0, layout_of(result)); return;
+    case IR_TILE_INSERT:
+        require(s, op, 0, layout_of(result));
+        return;
     case IR_TILE_LOAD:
-    case IR_TILE_STORE: each_index_tile(s, op, require); return;
-    case IR_TILE_REDUCE: derive(s, op, sliced(s, layout_of(op->operands[0]), axis_mask(op), ir_attr_bool(op, "keepdim"))); return;
+    case IR_TILE_STORE:
+        each_index_tile(s, op, require);
+        return;
+    case IR_TILE_REDUCE:
+        derive(s, op, sliced(s, layout_of(op->operands[0]), axis_mask(op), ir_attr_bool(op, "keepdim")));
+        return;
     case IR_TILE_BROADCAST:
         if (is_tile(op->operands[0])) require(s, op, 0, broadcast_operand(s, op, layout_of(result)));
         return;
@@ -445,8 +458,11 @@ static void reconcile(void *ctx, IrOp *op) {
         require(s, op, 4, layout_of(result));
         require(s, op, 0, factor_in_registers(s, op));
         return;
-    case IR_WGMMA_WAIT: require(s, op, 0, layout_of(result)); return;
-    default: break;
+    case IR_WGMMA_WAIT:
+        require(s, op, 0, layout_of(result));
+        return;
+    default:
+        break;
     }
     for (unsigned r = 0; r < op->region_count; r++) {
         IrOp *yield = op->regions[r] ? op->regions[r]->last : NULL;
@@ -478,8 +494,15 @@ static void note_cooperation(void *ctx, IrOp *op) {
 }
 
 /* FEW_WARPS a multiprocessor hide little of what a thread waits for (0: the switch). */
-enum { NEIGHBOURS = 8, WINDOW_READS = 128, FEW_WARPS = 16, MAP_WARPS = 4 /* 8: blocks as large as can be */, MAP_PIECES = 2,
-       FEW_FUNCTIONS = 2, SHORT_BYTES = 1 << 30 };
+enum {
+    NEIGHBOURS = 8,
+    WINDOW_READS = 128,
+    FEW_WARPS = 16,
+    MAP_WARPS = 4 /* 8: blocks as large as can be */,
+    MAP_PIECES = 2,
+    FEW_FUNCTIONS = 2,
+    SHORT_BYTES = 1 << 30
+};
 
 typedef struct {
     bool loops, elements; /* single ones that are loaded for all lanes */
@@ -517,8 +540,9 @@ static bool is_short(const Assign *s) {
     return m->case_count > 0;
 }
 
-/* Whether blocks are of a few warps that take two accesses each: what is loaded, mapped and stored once, where that is short, so that what begins together
- * ends together, takes many instructions, so that one access waits while the other is computed, or waits for single elements besides. */
+/* Whether blocks are of a few warps that take two accesses each: what is loaded, mapped and stored once, where that is short, so that what
+ * begins together ends together, takes many instructions, so that one access waits while the other is computed, or waits for single
+ * elements besides. */
 static bool is_for_few_warps(const Assign *s) {
     Contents c = {0};
     ir_walk(s->func->body, note_contents, &c);
@@ -541,7 +565,8 @@ static int64_t few_blocks(const Assign *s) {
 /* Where no thread needs another's lanes a thread takes one access of 16 bytes and blocks are many: while one
  * waits for memory others come and go. Where they cooperate a thread keeps more, so that a block has several
  * accesses in flight between its barriers; beyond that the block grows. Neighbours whose windows share elements
- * are more than the bytes of an access, as long as their windows' elements are few. Of a kernel for small sizes a thread takes one window, where blocks are few. */
+ * are more than the bytes of an access, as long as their windows' elements are few. Of a kernel for small sizes a thread takes one window,
+ * where blocks are few. */
 static int64_t choose_warps(const Assign *s) {
     bool cooperates = false;
     ir_walk(s->func->body, note_cooperation, &cooperates);
@@ -565,7 +590,8 @@ static void store_by_lanes(void *ctx, IrOp *op) {
     const IrType *tensor = op->operands[1]->type;
     IrSlice slice = ir_slice(op);
     bool whole = s->vector_bytes >= SLIDES * (int64_t)dtype_size(tensor->dtype) && !is_view(op->operands[1]);
-    for (unsigned a = 0; a + 1 < tensor->rank; a++) whole = whole && aff_known_divisor(facts, ir_type_stride(s->module, tensor, a), SLIDES) % SLIDES == 0;
+    for (unsigned a = 0; a + 1 < tensor->rank; a++)
+        whole = whole && aff_known_divisor(facts, ir_type_stride(s->module, tensor, a), SLIDES) % SLIDES == 0;
     const Aff *begin = ir_aff_of(s->module, op->operands[slice.axes[slice.rank - 1].operand]);
     if (!whole || aff_known_divisor(facts, begin, SLIDES) % SLIDES) require(s, op, 0, blocked(s, op->operands[0], 1));
 }

@@ -1,7 +1,7 @@
 /* What lanes that are absent hold in registers. A masked load puts a constant there; where what is made of it is the
  * identity of a reduction, lanes need no second look: e^(x - max x) of -inf is 0, x * x of 0 is 0. */
-#include "lower_internal.h"
 #include "analysis/analysis.h"
+#include "lower_internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -138,8 +138,8 @@ static bool value_at(Expand *x, const IrValue *tile, uint32_t axes, int depth, d
         const IrOp *loop = tile->block->parent;
         if (!loop || loop->opcode != IR_FOR || !tile->index) return false;
         const IrValue *next = loop->regions[0]->last->operands[tile->index - 1];
-        return value_at(x, loop->operands[tile->index + 2], axes, depth + 1, &a) && value_at(x, next, axes, depth + DEPTH / 2, &b) && a == b &&
-               (*value = a, true);
+        return value_at(x, loop->operands[tile->index + 2], axes, depth + 1, &a) && value_at(x, next, axes, depth + DEPTH / 2, &b) &&
+               a == b && (*value = a, true);
     }
     switch (op->opcode) {
     case IR_TILE_LOAD:
@@ -156,8 +156,7 @@ static bool value_at(Expand *x, const IrValue *tile, uint32_t axes, int depth, d
         return filled->kind == IR_ATTR_FLOAT;
     }
     case IR_SELECT:
-        return values_at(x, op, 1, axes, depth, two) && two[0] == two[1] && signbit(two[0]) == signbit(two[1]) &&
-               (*value = two[0], true);
+        return values_at(x, op, 1, axes, depth, two) && two[0] == two[1] && signbit(two[0]) == signbit(two[1]) && (*value = two[0], true);
     case IR_SUB:
         return values_at(x, op, 0, axes, depth, two) && (*value = two[0] - two[1], *value == 0);
     case IR_ABS:

@@ -24,8 +24,7 @@ static void fill_region(Expand *x, IrOp *atomic, const char *kind, IrValue *valu
     IrBlock *region = atomic->regions[0];
     IrBuilder b = ir_builder_at_end(region);
     b.span = atomic->span;
-    if (dtype_is_float(t->dtype) && dtype_size(t->dtype) < 4)
-        wide = ir_type_scalar(x->module, DTYPE_F32);
+    if (dtype_is_float(t->dtype) && dtype_size(t->dtype) < 4) wide = ir_type_scalar(x->module, DTYPE_F32);
     IrValue *old = ir_cast(&b, ir_region_add_arg(region, t, "old"), wide);
     IrValue *now = ir_binary(&b, update_opcode(kind, t->dtype), old, ir_cast(&b, value, wide));
     now = ir_cast(&b, now, t);
@@ -34,23 +33,19 @@ static void fill_region(Expand *x, IrOp *atomic, const char *kind, IrValue *valu
 
 /* With --deterministic no other thread is at this element (the front end and expand_order see to
  * it): a load, an addition and a store. */
-static void update_in_order(Expand *x, IrBuilder *b, const char *kind, unsigned operand_count,
-                            IrValue *const *operands) {
+static void update_in_order(Expand *x, IrBuilder *b, const char *kind, unsigned operand_count, IrValue *const *operands) {
     const IrType *t = operands[0]->type, *wide = t;
     if (dtype_size(t->dtype) < 4) wide = ir_type_scalar(x->module, DTYPE_F32);
     IrValue *from[4] = {operands[1], operands[2], operand_count > 3 ? operands[3] : NULL, NULL};
     if (from[2]) from[3] = ir_const_float(b, t, 0);
     IrOp *load = ir_op_create(b, IR_MEM_LOAD, from[2] ? 4 : 2, from, 1, &t);
     IrValue *old = ir_cast(b, ir_result(load, 0), wide), *value = ir_cast(b, operands[0], wide);
-    IrValue *to[4] = {ir_cast(b, ir_binary(b, update_opcode(kind, t->dtype), old, value), t),
-                      operands[1], operands[2], from[2]};
+    IrValue *to[4] = {ir_cast(b, ir_binary(b, update_opcode(kind, t->dtype), old, value), t), operands[1], operands[2], from[2]};
     ir_op_create(b, IR_MEM_STORE, operand_count, to, 0, NULL);
 }
 
-void expand_update(Expand *x, IrBuilder *b, const char *kind, unsigned operand_count,
-                   IrValue *const *operands) {
-    if (x->ctx->deterministic && dtype_is_float(operands[0]->type->dtype) &&
-        strcmp(kind, "add") == 0) {
+void expand_update(Expand *x, IrBuilder *b, const char *kind, unsigned operand_count, IrValue *const *operands) {
+    if (x->ctx->deterministic && dtype_is_float(operands[0]->type->dtype) && strcmp(kind, "add") == 0) {
         update_in_order(x, b, kind, operand_count, operands);
         return;
     }

@@ -1,7 +1,7 @@
 /* Buffers that the copy engine fills: its copies and barriers, and products of warpgroups from there. */
-#include "lower_internal.h"
-#include "analysis/gemm_plan.h"
 #include "analysis/analysis.h"
+#include "analysis/gemm_plan.h"
+#include "lower_internal.h"
 
 #include <string.h>
 
@@ -24,9 +24,13 @@ static Boxes boxes_of(Expand *x, const IrValue *buf) {
     return b;
 }
 
-static int64_t size_of(const Boxes *b) { return (int64_t)dtype_size(b->dtype); }
+static int64_t size_of(const Boxes *b) {
+    return (int64_t)dtype_size(b->dtype);
+}
 
-static IrValue *constant(IrBuilder *b, int64_t value) { return ir_const_index(b, value); }
+static IrValue *constant(IrBuilder *b, int64_t value) {
+    return ir_const_index(b, value);
+}
 
 void expand_box_alloc(Expand *x, IrOp *op) {
     Boxes b = boxes_of(x, &op->results[0]);
@@ -173,7 +177,7 @@ static void copy_boxes(Expand *x, IrOp *op) {
 typedef struct {
     Boxes boxes;
     IrValue *place; /* null: the factor is a fragment */
-    bool across; /* k runs across the rows as they are stored */
+    bool across;    /* k runs across the rows as they are stored */
     int64_t lead;
 } Factor;
 
@@ -213,8 +217,7 @@ static IrValue *first_row(Expand *x, const Dist *acc) {
         int64_t below = t.shift < 2 ? (1 << (2 - t.shift)) - 1 : 0; /* a warp's place in its group */
         if (!(t.mask & ~below)) continue;
         int64_t bits = t.shift < 2 ? 2 - t.shift : 0;
-        groups.terms[groups.term_count++] =
-            (DistTerm){DIST_WARP, t.shift + (unsigned)bits, t.mask >> bits, t.axis, t.stride << bits};
+        groups.terms[groups.term_count++] = (DistTerm){DIST_WARP, t.shift + (unsigned)bits, t.mask >> bits, t.axis, t.stride << bits};
     }
     return dist_base(x, &groups, 0);
 }
@@ -265,12 +268,26 @@ static void wait_product(Expand *x, IrOp *op) {
 
 void expand_box_op(Expand *x, IrOp *op) {
     switch (op->opcode) {
-    case IR_MBAR_ALLOC: init_barriers(x, op); return;
-    case IR_MBAR_DROP: drop_barriers(x, op); return;
-    case IR_MBAR_EXPECT: expect_bytes(x, op); return;
-    case IR_MBAR_WAIT: wait_phase(x, op); return;
-    case IR_MBAR_ARRIVE: arrive(x, op); return;
-    case IR_TMA_COPY: copy_boxes(x, op); return;
-    default: wait_product(x, op); return;
+    case IR_MBAR_ALLOC:
+        init_barriers(x, op);
+        return;
+    case IR_MBAR_DROP:
+        drop_barriers(x, op);
+        return;
+    case IR_MBAR_EXPECT:
+        expect_bytes(x, op);
+        return;
+    case IR_MBAR_WAIT:
+        wait_phase(x, op);
+        return;
+    case IR_MBAR_ARRIVE:
+        arrive(x, op);
+        return;
+    case IR_TMA_COPY:
+        copy_boxes(x, op);
+        return;
+    default:
+        wait_product(x, op);
+        return;
     }
 }

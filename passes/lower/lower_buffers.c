@@ -1,12 +1,12 @@
 /* Staged buffers on a GPU: copies into shared memory and products of two stages. */
-#include "lower_internal.h"
 #include "analysis/gemm_plan.h"
+#include "lower_internal.h"
 
 #include <string.h>
 
 /* A buffer at kernel level. */
 typedef struct {
-    IrValue *shared;  /* pointer to stage 0 */
+    IrValue *shared;                     /* pointer to stage 0 */
     int64_t rows, columns, pitch, stage; /* elements; stage: from one to the next */
     int64_t vec, per_phase, max_phase;   /* swizzle; max_phase 1: none */
     Dtype dtype;
@@ -15,8 +15,7 @@ typedef struct {
 static Buffer buffer_of(Expand *x, IrValue *buf) {
     const IrType *t = buf->type;
     const IrAttr *swizzle = ir_attr(buf->def, "swizzle");
-    Buffer b = {.rows = ir_type_extent(t, 0), .columns = ir_type_extent(t, 1), .dtype = t->dtype,
-                .vec = 1, .per_phase = 1, .max_phase = 1};
+    Buffer b = {.rows = ir_type_extent(t, 0), .columns = ir_type_extent(t, 1), .dtype = t->dtype, .vec = 1, .per_phase = 1, .max_phase = 1};
     b.pitch = ir_attr_int(buf->def, "pitch", b.columns);
     b.stage = b.rows * b.pitch;
     if (swizzle) b.vec = swizzle->ints[0], b.per_phase = swizzle->ints[1], b.max_phase = swizzle->ints[2];
@@ -31,13 +30,16 @@ static void expand_alloc(Expand *x, IrOp *op) {
     expand_bind_scalar(x, &op->results[0], expand_shared(x, b.dtype, b.stage * op->results[0].type->stages, name));
 }
 
-static IrValue *constant(IrBuilder *b, int64_t value) { return ir_const_index(b, value); }
+static IrValue *constant(IrBuilder *b, int64_t value) {
+    return ir_const_index(b, value);
+}
 
 /* Element offset of (row, column) within a stage; `column` at a multiple of vec plus `within`. */
 static IrValue *buffer_offset(IrBuilder *b, const Buffer *buf, IrValue *row, IrValue *column) {
     IrValue *line = index_mul_const(b, row, buf->pitch);
     if (buf->max_phase > 1) {
-        IrValue *phase = buf->per_phase > 1 ? ir_binary(b, IR_SHR, row, constant(b, __builtin_ctzll((unsigned long long)buf->per_phase))) : row;
+        IrValue *phase =
+            buf->per_phase > 1 ? ir_binary(b, IR_SHR, row, constant(b, __builtin_ctzll((unsigned long long)buf->per_phase))) : row;
         phase = ir_binary(b, IR_AND, phase, constant(b, buf->max_phase - 1));
         column = ir_binary(b, IR_XOR, column, index_mul_const(b, phase, buf->vec));
     }
@@ -53,7 +55,9 @@ static IrValue *stage_offset(IrBuilder *b, const Buffer *buf, IrValue *stage) {
 /* Of a thread: for sums and single elements on their way, each of which takes REGISTERS_COPY, its address among them. */
 enum { MOST_REGISTERS = 208, REGISTERS_COPY = 2, STEPS_AT_ONCE = 16 };
 
-static int64_t power_of_two_part(int64_t n) { return n & -n; }
+static int64_t power_of_two_part(int64_t n) {
+    return n & -n;
+}
 
 /* Threads along the columns first, `vec` elements each, then along the rows; what is left repeats. */
 static Dist copy_dist(const Expand *x, int64_t rows, int64_t columns, int64_t vec) {
@@ -74,8 +78,7 @@ static Dist copy_dist(const Expand *x, int64_t rows, int64_t columns, int64_t ve
     unsigned warp_across = across_bits - lane_across;
     if (warp_across) d.terms[d.term_count++] = (DistTerm){DIST_WARP, 0, (1 << warp_across) - 1, 1, vec * 32};
     int64_t warp_rows = x->num_warps >> warp_across;
-    if (warp_rows > 1)
-        d.terms[d.term_count++] = (DistTerm){DIST_WARP, warp_across, warp_rows - 1, 0, 32 >> lane_across};
+    if (warp_rows > 1) d.terms[d.term_count++] = (DistTerm){DIST_WARP, warp_across, warp_rows - 1, 0, 32 >> lane_across};
     return d;
 }
 
@@ -89,8 +92,7 @@ typedef struct {
     IrValue *offset, *inside; /* inside null: always */
 } Place;
 
-static Place piece_target(Expand *x, IrBuilder *b, const Buffer *buf, const Dist *dist, IrValue *place,
-                            IrValue *const *index) {
+static Place piece_target(Expand *x, IrBuilder *b, const Buffer *buf, const Dist *dist, IrValue *place, IrValue *const *index) {
     IrValue *at[2];
     for (unsigned a = 0; a < 2; a++) {
         at[a] = index_add(b, dist_base(x, dist, a), dist_local(b, dist, a, index));
@@ -194,8 +196,10 @@ static void expand_copy(Expand *x, IrOp *op) {
     IrValue *place = stage_offset(&x->b, &buf, stage);
     x->b = saved;
     Place to = piece_target(x, &inner, &buf, &dist, place, index);
-    if (width * size >= 4) copy_async(&inner, access_pointer(&plan), source, mask, &to, width * size);
-    else copy_element(x, &inner, access_pointer(&plan), source, mask, &to);
+    if (width * size >= 4)
+        copy_async(&inner, access_pointer(&plan), source, mask, &to, width * size);
+    else
+        copy_element(x, &inner, access_pointer(&plan), source, mask, &to);
     ir_yield(&inner, 0, NULL);
 }
 
@@ -227,8 +231,7 @@ static void expand_buf_store(Expand *x, IrOp *op) {
     unsigned lead = dist.rank - 2;
     if (buf.rows > dist.padded[lead] || buf.columns > dist.padded[lead + 1]) {
         IrValue *first = expand_scalar(x, op->operands[2]);
-        for (int64_t i = 0; i < lead_count(&dist); i++)
-            clear_stage(x, &buf, ir_binary(&x->b, IR_ADD, first, constant(&x->b, i)));
+        for (int64_t i = 0; i < lead_count(&dist); i++) clear_stage(x, &buf, ir_binary(&x->b, IR_ADD, first, constant(&x->b, i)));
         expand_barrier(x);
     }
     IrBuilder inner, saved;
@@ -266,11 +269,11 @@ typedef struct {
     Expand *x;
     GemmPlan plan;
     Buffer buf[2];
-    IrValue *place[2]; /* of the stage, in elements */
+    IrValue *place[2];      /* of the stage, in elements */
     const IrAttr *moves[2]; /* stages along each leading axis; null: there are none */
     bool trans[2];
     Dist acc;
-    Dtype dtype;       /* of the accumulator */
+    Dtype dtype; /* of the accumulator */
 } Product;
 
 /* The lane's part of an ldmatrix address: rows and columns of the 8x8 matrix it points into. With
@@ -301,7 +304,9 @@ static IrValue *atom(Expand *x, IrBuilder *b, const char *name, unsigned count, 
 }
 
 /* The number of leading axes. */
-static unsigned lead_of(const Product *p) { return p->acc.rank - 2; }
+static unsigned lead_of(const Product *p) {
+    return p->acc.rank - 2;
+}
 
 /* Where the matrix of factor `which` at leading indices `lead` begins; indices of padding stay inside. */
 static IrValue *matrix_place(const Product *p, IrBuilder *b, unsigned which, IrValue *const *lead) {
@@ -396,8 +401,8 @@ static IrValue *frag_get(Expand *x, IrBuilder *b, IrValue *frag, unsigned rank, 
 }
 
 /* `width` registers of factor `which` from register `at` on, of the matrix at leading indices `lead`. */
-static IrValue *fragment_get(const Product *p, IrBuilder *b, unsigned which, IrValue *frag, IrValue *const *lead,
-                             IrValue *at, unsigned width) {
+static IrValue *fragment_get(const Product *p, IrBuilder *b, unsigned which, IrValue *frag, IrValue *const *lead, IrValue *at,
+                             unsigned width) {
     IrValue *index[DIST_MAX_RANK];
     for (unsigned a = 0; a < lead_of(p); a++) index[a] = p->moves[which]->ints[a] ? lead[a] : constant(b, 0);
     index[lead_of(p)] = at;
@@ -444,8 +449,7 @@ static IrValue *load_line(const Product *p, IrBuilder *b, unsigned which, const 
     *b = x->b;
     x->b = saved;
     IrValue *at[DIST_MAX_RANK] = {0};
-    for (unsigned a = 0; a <= lead; a++)
-        at[a] = index_add(&inner, dist_base(x, line, a), dist_local(&inner, line, a, index));
+    for (unsigned a = 0; a <= lead; a++) at[a] = index_add(&inner, dist_base(x, line, a), dist_local(&inner, line, a, index));
     IrValue *along = at[lead] ? at[lead] : constant(&inner, 0);
     IrValue *offset = buffer_offset(&inner, buf, rows_are_k ? k : along, rows_are_k ? along : k);
     IrValue *operands[2] = {buf->shared, index_add(&inner, matrix_place(p, &inner, which, at), offset)};
@@ -458,8 +462,8 @@ static IrValue *load_line(const Product *p, IrBuilder *b, unsigned which, const 
 }
 
 /* `axis`: of the accumulator, that the line lies along. */
-static IrValue *line_get(Expand *x, IrBuilder *b, IrValue *frag, const Dist *line, unsigned axis, const Dist *acc,
-                         IrValue *const *index, Dtype dtype) {
+static IrValue *line_get(Expand *x, IrBuilder *b, IrValue *frag, const Dist *line, unsigned axis, const Dist *acc, IrValue *const *index,
+                         Dtype dtype) {
     Rep rep = {.value = frag, .is_frag = true, .dist = *line};
     for (unsigned a = 0; a + 2 < acc->rank; a++) rep.axis_map[a] = (int)a;
     rep.axis_map[acc->rank - 2] = (int)axis;
@@ -534,9 +538,15 @@ static void expand_sync(Expand *x, IrOp *op) {
 
 void expand_buf_op(Expand *x, IrOp *op) {
     switch (op->opcode) {
-    case IR_BUF_ALLOC: (ir_attr(op, "tma") ? expand_box_alloc : expand_alloc)(x, op); return;
-    case IR_BUF_COPY: expand_copy(x, op); return;
-    case IR_BUF_STORE: expand_buf_store(x, op); return;
+    case IR_BUF_ALLOC:
+        (ir_attr(op, "tma") ? expand_box_alloc : expand_alloc)(x, op);
+        return;
+    case IR_BUF_COPY:
+        expand_copy(x, op);
+        return;
+    case IR_BUF_STORE:
+        expand_buf_store(x, op);
+        return;
     case IR_BUF_GEMM: {
         GemmPlan plan = gemm_plan_get(op);
         (gemm_plan_is_wgmma(&plan) ? expand_box_gemm : expand_buf_gemm)(x, op);
@@ -544,7 +554,11 @@ void expand_buf_op(Expand *x, IrOp *op) {
     }
     case IR_BARRIER:
     case IR_ASYNC_COMMIT:
-    case IR_ASYNC_WAIT: expand_sync(x, op); return;
-    default: expand_error(x, op, "no lowering to kernel level yet"); return;
+    case IR_ASYNC_WAIT:
+        expand_sync(x, op);
+        return;
+    default:
+        expand_error(x, op, "no lowering to kernel level yet");
+        return;
     }
 }

@@ -4,8 +4,8 @@
  * On a GPU a tile is put into scratch in shared memory, between two barriers, and read back at any
  * coordinate; the scratch of one op is free for the next. A CPU reads the tile's fragment in place,
  * unless the op wants memory to work in. */
-#include "lower_internal.h"
 #include "analysis/analysis.h"
+#include "lower_internal.h"
 
 #include <string.h>
 
@@ -76,8 +76,7 @@ static void source_lane(const IrValue *result, int64_t *at) {
 
 /* ---- Lanes of a tile by coordinate ---- */
 
-IrValue *coordinate(Expand *x, IrBuilder *b, const Dist *dist, unsigned axis,
-                    IrValue *const *index) {
+IrValue *coordinate(Expand *x, IrBuilder *b, const Dist *dist, unsigned axis, IrValue *const *index) {
     IrValue *at = index_add(b, dist_base(x, dist, axis), dist_local(b, dist, axis, index));
     return at ? at : ir_const_index(b, 0);
 }
@@ -123,8 +122,8 @@ static int64_t passes_of(const Exchange *e, const Dist *dist, const IrValue *rea
     return most;
 }
 
-/* Rows so far apart, where there is room, that lanes of a warp meet in as few banks as can be, in writing and, where the reader is known, in
- * reading. */
+/* Rows so far apart, where there is room, that lanes of a warp meet in as few banks as can be, in writing and, where the reader is known,
+ * in reading. */
 static void choose_pitches(const Expand *x, Exchange *e, const Dist *dist, const IrValue *read, int64_t size) {
     static const int64_t pads[] = {1, 2, 4, 8, 16};
     int64_t last = e->rank ? dist->padded[e->rank - 1] : 0, best = 0;
@@ -143,8 +142,7 @@ static void choose_pitches(const Expand *x, Exchange *e, const Dist *dist, const
 }
 
 /* The element of a tile in a map over its own distribution, `fill` (may be null) where absent. */
-static IrValue *own_lane(Expand *x, IrBuilder *inner, IrOp *map, IrValue *tile, const Dist *dist,
-                         IrValue *const *index, IrValue *fill) {
+static IrValue *own_lane(Expand *x, IrBuilder *inner, IrOp *map, IrValue *tile, const Dist *dist, IrValue *const *index, IrValue *fill) {
     IrValue *value = rep_get(x, inner, expand_rep(x, tile), dist, index, 1);
     if (!fill) return value;
     const IrAttr *constant = fill->def && fill->def->opcode == IR_CONST ? ir_attr(fill->def, "value") : NULL;
@@ -179,7 +177,8 @@ static void put_in_memory(Expand *x, Exchange *e, IrValue *tile, const Dist *dis
         IrValue *at = coordinate(x, &inner, &places, a, index);
         offset = index_add(&inner, offset, index_mul_const(&inner, at, e->pitch[a]));
     }
-    IrValue *value = width > 1 ? rep_get(x, &inner, expand_rep(x, tile), dist, index, width) : own_lane(x, &inner, map, tile, dist, index, fill);
+    IrValue *value =
+        width > 1 ? rep_get(x, &inner, expand_rep(x, tile), dist, index, width) : own_lane(x, &inner, map, tile, dist, index, fill);
     IrValue *operands[4] = {value, e->memory, offset, owner};
     IrOp *store = ir_op_create(&inner, IR_MEM_STORE, owner ? 4 : 3, operands, 0, NULL);
     if (width > 1) ir_attr_set_int(store, "align", width * (int64_t)dtype_size(tile->type->dtype));
@@ -206,8 +205,10 @@ static Exchange put(Expand *x, IrValue *tile, IrValue *fill, bool in_memory, con
         return e;
     }
     choose_pitches(x, &e, &dist, read, (int64_t)dtype_size(tile->type->dtype));
-    if (x->gpu || in_memory) put_in_memory(x, &e, tile, &dist, fill);
-    else e.frag = filled_frag(x, tile, &dist, fill);
+    if (x->gpu || in_memory)
+        put_in_memory(x, &e, tile, &dist, fill);
+    else
+        e.frag = filled_frag(x, tile, &dist, fill);
     return e;
 }
 
@@ -237,8 +238,7 @@ Exchange exchange_put_lines(Expand *x, IrValue *tile, IrValue *fill, int64_t lin
 
 IrValue *exchange_offset(IrBuilder *b, const Exchange *e, IrValue *const *coordinates) {
     IrValue *offset = ir_const_index(b, e->first);
-    for (unsigned a = 0; a < e->rank; a++)
-        offset = index_add(b, offset, index_mul_const(b, coordinates[a], e->pitch[a]));
+    for (unsigned a = 0; a < e->rank; a++) offset = index_add(b, offset, index_mul_const(b, coordinates[a], e->pitch[a]));
     return offset;
 }
 
@@ -302,8 +302,7 @@ static bool is_empty(const IrType *t) {
 static bool bind_nothing(Expand *x, IrOp *op, const IrType *from) {
     if (!is_empty(from)) return false;
     const IrType *type = ir_type_scalar(x->module, op->results[0].type->dtype);
-    IrValue *zero = dtype_is_float(type->dtype) ? ir_const_float(&x->b, type, 0)
-                                                : ir_const_int(&x->b, type, 0);
+    IrValue *zero = dtype_is_float(type->dtype) ? ir_const_float(&x->b, type, 0) : ir_const_int(&x->b, type, 0);
     for (unsigned i = 0; i < op->result_count; i++) expand_bind_scalar(x, &op->results[i], zero);
     return true;
 }
@@ -328,12 +327,10 @@ void expand_convert(Expand *x, IrOp *op) {
 
 /* ---- Movement ---- */
 
-static void reshaped_coordinates(IrBuilder *b, const IrType *from, const IrType *to,
-                                 IrValue *const *at, IrValue **coordinates) {
+static void reshaped_coordinates(IrBuilder *b, const IrType *from, const IrType *to, IrValue *const *at, IrValue **coordinates) {
     IrValue *flat = ir_const_index(b, 0);
     int64_t pitch = 1;
-    for (unsigned a = to->rank; a-- > 0; pitch *= ir_type_extent(to, a))
-        flat = index_add(b, index_mul_const(b, at[a], pitch), flat);
+    for (unsigned a = to->rank; a-- > 0; pitch *= ir_type_extent(to, a)) flat = index_add(b, index_mul_const(b, at[a], pitch), flat);
     for (unsigned a = from->rank; a-- > 0;) {
         int64_t extent = ir_type_extent(from, a);
         IrValue *by = ir_const_index(b, extent);
@@ -351,8 +348,7 @@ static void expand_reshape(Expand *x, IrOp *op) {
     expand_barrier(x);
     ResultMap r;
     result_map_open(x, result, &r);
-    for (unsigned a = 0; is_padded(&r.dist) && a < r.dist.rank; a++)
-        r.at[a] = inside(&r.inner, r.at[a], r.dist.extents[a], false);
+    for (unsigned a = 0; is_padded(&r.dist) && a < r.dist.rank; a++) r.at[a] = inside(&r.inner, r.at[a], r.dist.extents[a], false);
     for (const IrOp *step = op; step == op || is_passed_on(step); step = step->operands[0]->def) {
         const IrType *type = step->operands[0]->type;
         if (step->opcode == IR_TILE_RESHAPE) reshaped_coordinates(&r.inner, type, step->results[0].type, r.at, coordinates);
@@ -374,8 +370,7 @@ static void expand_flip(Expand *x, IrOp *op) {
     ResultMap r;
     result_map_open(x, result, &r);
     for (unsigned a = 0; a < r.dist.rank; a++)
-        if (r.dist.padded[a] != r.dist.extents[a])
-            r.at[a] = inside(&r.inner, r.at[a], r.dist.extents[a], false);
+        if (r.dist.padded[a] != r.dist.extents[a]) r.at[a] = inside(&r.inner, r.at[a], r.dist.extents[a], false);
     r.at[axis] = ir_binary(&r.inner, IR_SUB, ir_const_index(&r.inner, extent - 1), r.at[axis]);
     result_map_close(x, result, &r, exchange_get(&r.inner, &e, r.at));
 }
@@ -410,8 +405,7 @@ static void expand_concat(Expand *x, IrOp *op) {
 
 /* ---- Slices and indices ---- */
 
-static void extracted_coordinates(Expand *x, IrBuilder *b, const IrOp *op, IrValue *const *at,
-                                  IrValue **coordinates) {
+static void extracted_coordinates(Expand *x, IrBuilder *b, const IrOp *op, IrValue *const *at, IrValue **coordinates) {
     const char *letters = ir_attr_str(op, "axes", "");
     unsigned operand = 1, kept = 0;
     for (unsigned i = 0; letters[i]; i++) {
@@ -472,9 +466,7 @@ static void expand_gather(Expand *x, IrOp *op) {
     IrValue *lane = ir_cast(b, exchange_get(b, &lanes, indices), ir_type_index(x->module));
     IrValue *hit = hits(x, b, op, axis, lane);
     for (unsigned a = 0; a < from->rank; a++)
-        coordinates[a] = a < axis    ? r.at[a]
-                         : a == axis ? ir_select(b, hit, lane, ir_const_index(b, 0))
-                                     : r.at[a + index->rank - 1];
+        coordinates[a] = a < axis ? r.at[a] : a == axis ? ir_select(b, hit, lane, ir_const_index(b, 0)) : r.at[a + index->rank - 1];
     IrValue *value = exchange_get(b, &values, coordinates);
     IrValue *other = ir_const_float(b, type, pad ? pad->number : 0);
     result_map_close(x, result, &r, ir_select(b, hit, value, other));
@@ -482,15 +474,34 @@ static void expand_gather(Expand *x, IrOp *op) {
 
 bool expand_along(Expand *x, IrOp *op) {
     switch (op->opcode) {
-    case IR_TILE_RESHAPE: expand_reshape(x, op); return true;
-    case IR_TILE_FLIP: expand_flip(x, op); return true;
-    case IR_TILE_CONCAT: expand_concat(x, op); return true;
-    case IR_TILE_EXTRACT: expand_extract(x, op); return true;
-    case IR_TILE_INSERT: expand_insert(x, op); return true;
-    case IR_TILE_GATHER: expand_gather(x, op); return true;
-    case IR_TILE_SCAN: expand_scan(x, op); return true;
-    case IR_TILE_ARG: expand_arg(x, op); return true;
-    case IR_TILE_SORT: expand_sort(x, op); return true;
-    default: return false;
+    case IR_TILE_RESHAPE:
+        expand_reshape(x, op);
+        return true;
+    case IR_TILE_FLIP:
+        expand_flip(x, op);
+        return true;
+    case IR_TILE_CONCAT:
+        expand_concat(x, op);
+        return true;
+    case IR_TILE_EXTRACT:
+        expand_extract(x, op);
+        return true;
+    case IR_TILE_INSERT:
+        expand_insert(x, op);
+        return true;
+    case IR_TILE_GATHER:
+        expand_gather(x, op);
+        return true;
+    case IR_TILE_SCAN:
+        expand_scan(x, op);
+        return true;
+    case IR_TILE_ARG:
+        expand_arg(x, op);
+        return true;
+    case IR_TILE_SORT:
+        expand_sort(x, op);
+        return true;
+    default:
+        return false;
     }
 }

@@ -38,25 +38,22 @@ static IrValue *factor(Expand *x, IrValue *value, bool transposed, Dtype dtype) 
     IrBuilder inner, saved = x->b;
     IrValue *index[DIST_MAX_DIMS], *own_index[DIST_MAX_DIMS], *mask = NULL;
     IrOp *map = dist_map(x, &dist, 1, dtype, &inner, index);
-    for (unsigned a = 0; a < rank; a++)
-        own_index[a] = index[transposed && a + 2 >= rank ? 2 * rank - 3 - a : a];
+    for (unsigned a = 0; a < rank; a++) own_index[a] = index[transposed && a + 2 >= rank ? 2 * rank - 3 - a : a];
     x->b = ir_builder_before(map);
     if (!clean) mask = presence_mask(x, &inner, value, &own, own_index, NULL);
     x->b = saved;
     IrValue *element = rep_get(x, &inner, &rep, &dist, index, 1);
     const IrType *type = ir_type_scalar(x->module, dtype);
     if (element->type != type) element = ir_cast(&inner, element, type);
-    IrValue *zero = !mask                   ? NULL
-                    : dtype_is_float(dtype) ? ir_const_float(&inner, type, 0)
-                                            : ir_const_int(&inner, type, 0);
+    IrValue *zero = !mask ? NULL : dtype_is_float(dtype) ? ir_const_float(&inner, type, 0) : ir_const_int(&inner, type, 0);
     if (mask) element = ir_select(&inner, mask, element, zero);
     ir_yield(&inner, 1, &element);
     return ir_result(map, 0);
 }
 
 /* `width` elements of a factor's fragment at leading indices of the accumulator, row and column. */
-static IrValue *element_at(Expand *x, IrBuilder *b, IrValue *frag, unsigned rank, IrValue *const *lead,
-                           unsigned lead_count, IrValue *row, IrValue *column, int64_t width) {
+static IrValue *element_at(Expand *x, IrBuilder *b, IrValue *frag, unsigned rank, IrValue *const *lead, unsigned lead_count, IrValue *row,
+                           IrValue *column, int64_t width) {
     IrValue *operands[DIST_MAX_RANK + 1] = {frag};
     for (unsigned i = 0; i + 2 < rank; i++) {
         bool repeats = ir_type_extent(frag->type, i) == 1;

@@ -1,7 +1,7 @@
 /* tile.insert: the part goes to where every thread can read it; each lane of the whole that the slice
  * covers is replaced by the part's, where that is present. */
-#include "lower_internal.h"
 #include "analysis/analysis.h"
+#include "lower_internal.h"
 
 typedef struct {
     Expand *x;
@@ -12,7 +12,9 @@ typedef struct {
     IrValue *mask, *coordinates[DIST_MAX_RANK];
 } Insert;
 
-static void need(Insert *n, IrValue *condition) { n->mask = mask_and(n->b, n->mask, condition); }
+static void need(Insert *n, IrValue *condition) {
+    n->mask = mask_and(n->b, n->mask, condition);
+}
 
 /* The coordinate along axis k of the part for a lane of the whole; 0 where the slice has none. */
 static void add_range(Insert *n, IrValue *at, IrValue *begin, const Aff *end, unsigned k) {

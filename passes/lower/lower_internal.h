@@ -3,17 +3,17 @@
 #define PASSES_LOWER_LOWER_INTERNAL_H
 
 #include "analysis/distribution.h"
+#include "analysis/presence.h"
 #include "layout.h"
 #include "passes.h"
-#include "analysis/presence.h"
 
 /* What stands for a tile-level value at kernel level: a scalar (also a splat tile: the same value in
  * every lane) or a fragment seen through `axis_map` (broadcast and transpose copy nothing). */
 typedef struct {
     IrValue *value;
     bool is_frag;
-    Dist dist;                        /* of the fragment's own tile */
-    int axis_map[DIST_MAX_RANK];      /* its axis -> axis of the tile it stands for; -1: extent 1 */
+    Dist dist;                   /* of the fragment's own tile */
+    int axis_map[DIST_MAX_RANK]; /* its axis -> axis of the tile it stands for; -1: extent 1 */
 } Rep;
 
 typedef struct RepEntry RepEntry;
@@ -23,18 +23,18 @@ typedef struct {
     IrModule *module;
     IrFunc *from, *to;
     PresenceCache *presence; /* of the tiles of `from`, which stays as it is */
-    IrBuilder b;          /* where kernel ops go now */
-    IrOp *at;             /* the tile-level op that is being expanded */
-    IrOp *anchor;         /* entry code (strides, lane, warp) is inserted before it */
-    RepEntry **table;     /* tile-level value -> Rep, open addressing */
+    IrBuilder b;             /* where kernel ops go now */
+    IrOp *at;                /* the tile-level op that is being expanded */
+    IrOp *anchor;            /* entry code (strides, lane, warp) is inserted before it */
+    RepEntry **table;        /* tile-level value -> Rep, open addressing */
     size_t table_size, table_used;
     IrValue *lane, *warp, *rank; /* made at first use */
     int64_t shared_bytes;
-    int64_t num_warps;    /* 1 on the CPU */
-    int64_t cluster;      /* blocks that share tiles; 1: none do */
-    IrOp *cluster_begin; /* null: nothing of it touches another block's memory so far */
-    int64_t meetings;    /* cluster.meet ops so far */
-    int64_t vector_bytes; /* widest access */
+    int64_t num_warps;                  /* 1 on the CPU */
+    int64_t cluster;                    /* blocks that share tiles; 1: none do */
+    IrOp *cluster_begin;                /* null: nothing of it touches another block's memory so far */
+    int64_t meetings;                   /* cluster.meet ops so far */
+    int64_t vector_bytes;               /* widest access */
     int64_t scratch_used, scratch_most; /* bytes of scratch: of this op, of any */
     struct {
         IrOp **data;
@@ -44,7 +44,7 @@ typedef struct {
     int64_t turned, row_lanes; /* rows of so many lanes lie turned, in pieces of `turned` elements; 0: none do */
     IrValue *turn;             /* by how many places; made at the first access of such a row ... */
     const Aff *turned_from;    /* ... and what it is the remainder of */
-    IrOp *elected; /* the last `if` of one thread: more may go there */
+    IrOp *elected;             /* the last `if` of one thread: more may go there */
     bool gpu, failed;
 } Expand;
 
@@ -83,12 +83,10 @@ IrValue *rep_materialise(Expand *x, const Rep *rep, const Dist *dist, Dtype dtyp
 /* Whether lane `index` of the tile `value`, distributed as `dist`, is present; null: always. Axis a
  * is left out where the caller already checks it against an upper bound of checked[a] (checked or
  * checked[a] may be null). */
-IrValue *presence_mask(Expand *x, IrBuilder *b, IrValue *value, const Dist *dist, IrValue *const *index,
-                       const Aff *const *checked);
+IrValue *presence_mask(Expand *x, IrBuilder *b, IrValue *value, const Dist *dist, IrValue *const *index, const Aff *const *checked);
 
 /* The same of given intervals. */
-IrValue *interval_mask(Expand *x, IrBuilder *b, const Presence *p, const Dist *dist, IrValue *const *index,
-                       const Aff *const *checked);
+IrValue *interval_mask(Expand *x, IrBuilder *b, const Presence *p, const Dist *dist, IrValue *const *index, const Aff *const *checked);
 
 /* A slice of a tensor as the kernel sees it. */
 typedef struct {
@@ -96,7 +94,7 @@ typedef struct {
     const IrType *type;
     unsigned rank;
     IrValue *begin[DIST_MAX_RANK], *end[DIST_MAX_RANK]; /* tile-level values; null: by index tile */
-    Rep lanes[DIST_MAX_RANK];         /* where begin is null: the index of each lane */
+    Rep lanes[DIST_MAX_RANK];                           /* where begin is null: the index of each lane */
     int64_t step[DIST_MAX_RANK];
     int tile_axis[DIST_MAX_RANK];     /* of a range; -1: dropped, or by index tile */
     const Aff *stride[DIST_MAX_RANK]; /* elements */
@@ -104,16 +102,16 @@ typedef struct {
     unsigned depth, memory_rank;      /* views before the memory; the memory's axes */
     IrValue **inside_view;            /* of each, set by access_offset: null when a lane is always inside */
     AffFacts *facts;
-    int64_t width;                    /* elements of one access */
+    int64_t width; /* elements of one access */
 } AccessPlan;
 
-/* The slice that `op` accesses, lanes distributed as `dist` (null: one element); with the widest access that alignment and contiguity license. */
+/* The slice that `op` accesses, lanes distributed as `dist` (null: one element); with the widest access that alignment and contiguity
+ * license. */
 AccessPlan access_plan(Expand *x, IrOp *op, const Dist *dist);
 IrValue *access_pointer(const AccessPlan *plan);
 /* The element offset at fragment indices, emitted at `inner`, what is invariant at x->b; *mask is null
  * when the access is always inside. */
-IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *plan, const Dist *dist, IrValue *const *index,
-                       IrValue **mask);
+IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *plan, const Dist *dist, IrValue *const *index, IrValue **mask);
 
 /* What a load puts into lanes that are absent (lower_absent.c): its pad, 0, or what a maximum or minimum of them leaves out. */
 double absent_fill(Expand *x, const IrOp *load);
@@ -150,10 +148,10 @@ enum { WIDENING_MAX = 16 }; /* elements */
 typedef struct {
     unsigned count;
     LayoutSwap swaps[5];
-    IrValue *high[5];     /* whether this lane's bit of the swap is set */
-    Dist to, from;        /* pieces of `width` elements; how the fragment is read for them */
-    int64_t width, word;  /* word: elements that are exchanged as one */
-    int64_t cost;         /* lines of memory touched and shuffles, a warp's for the whole tile */
+    IrValue *high[5];    /* whether this lane's bit of the swap is set */
+    Dist to, from;       /* pieces of `width` elements; how the fragment is read for them */
+    int64_t width, word; /* word: elements that are exchanged as one */
+    int64_t cost;        /* lines of memory touched and shuffles, a warp's for the whole tile */
 } Widening;
 /* How a tile's lanes come into pieces of `width` along the axis; false: not by exchanges within a warp. */
 bool widening_find(Expand *x, const IrType *tile, unsigned axis, int64_t width, Widening *w);
@@ -176,25 +174,24 @@ void expand_load(Expand *x, IrOp *op);
 void expand_store(Expand *x, IrOp *op);
 /* One lane of a store of mode add, max or min: mem.atomic, with a region where the machine has no
  * instruction for it. */
-void expand_update(Expand *x, IrBuilder *b, const char *kind, unsigned operand_count,
-                   IrValue *const *operands);
+void expand_update(Expand *x, IrBuilder *b, const char *kind, unsigned operand_count, IrValue *const *operands);
 void expand_reduce(Expand *x, IrOp *op);
 void expand_combine(Expand *x, IrOp *op);
-/* What the blocks of the cluster found, of 4 or 8 bytes and the same in all threads of a block, in the order of their ranks: an array that all threads may
- * read until the block's next barrier. In a loop a barrier of the block stands between reading and the next run. */
+/* What the blocks of the cluster found, of 4 or 8 bytes and the same in all threads of a block, in the order of their ranks: an array that
+ * all threads may read until the block's next barrier. In a loop a barrier of the block stands between reading and the next run. */
 IrValue *expand_found_by_blocks(Expand *x, IrValue *value);
 void expand_convert(Expand *x, IrOp *op);
 bool expand_along(Expand *x, IrOp *op); /* false: none of the ops of lower_exchange.c and below */
 void expand_scan(Expand *x, IrOp *op);  /* lower_lines.c */
 void expand_arg(Expand *x, IrOp *op);
-void expand_sort(Expand *x, IrOp *op);  /* lower_sort.c */
-void expand_gemm(Expand *x, IrOp *op);      /* on fragments: CPU */
+void expand_sort(Expand *x, IrOp *op);         /* lower_sort.c */
+void expand_gemm(Expand *x, IrOp *op);         /* on fragments: CPU */
 IrOp *expand_pair_before(Expand *x, IrOp *op); /* the product that is made with this one (lower_pairs.c) */
 bool expand_pair_waits(Expand *x, IrOp *op);   /* it is made with a later one */
-void expand_buf_op(Expand *x, IrOp *op);    /* staged buffers: GPU */
-void expand_box_op(Expand *x, IrOp *op);    /* the copy engine, its barriers, wgmma (lower_boxes.c) */
-void expand_box_alloc(Expand *x, IrOp *op); /* a buffer of the copy engine's */
-void expand_box_gemm(Expand *x, IrOp *op);  /* a product of two of them */
+void expand_buf_op(Expand *x, IrOp *op);       /* staged buffers: GPU */
+void expand_box_op(Expand *x, IrOp *op);       /* the copy engine, its barriers, wgmma (lower_boxes.c) */
+void expand_box_alloc(Expand *x, IrOp *op);    /* a buffer of the copy engine's */
+void expand_box_gemm(Expand *x, IrOp *op);     /* a product of two of them */
 /* Of lanes and warps that hold copies, the first; null: there are none. */
 IrValue *owner_mask(Expand *x, const Dist *dist);
 
@@ -213,8 +210,8 @@ typedef struct {
     const IrType *type; /* of an element */
     unsigned rank;
     int64_t pitch[DIST_MAX_RANK], elements; /* memory */
-    int64_t first;      /* where lane 0 is */
-    bool own;           /* the lanes that this block of the cluster holds, coordinates counted from its first */
+    int64_t first;                          /* where lane 0 is */
+    bool own;                               /* the lanes that this block of the cluster holds, coordinates counted from its first */
 } Exchange;
 /* Puts a tile where it can be read; absent lanes and padding hold `fill`, or anything when null.
  * in_memory: in scratch on a CPU too, to be worked on. A barrier must follow. */

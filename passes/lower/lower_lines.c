@@ -4,8 +4,8 @@
  * and, where a line spans warps, through scratch in the order of the warps: the same order in every
  * run. On a CPU a line is one segment.
  * source: reduce-then-scan (Blelloch; Merrill and Garland). */
-#include "lower_internal.h"
 #include "analysis/analysis.h"
+#include "lower_internal.h"
 
 #include <string.h>
 
@@ -20,15 +20,16 @@ typedef struct {
     int64_t segments, length; /* of a line */
     int64_t threads, rounds;
     int64_t blocks; /* of the cluster, that hold the line's parts one behind the other; lanes above are a block's */
-    int64_t line, begin, end; /* places of a line in memory, those from `begin` to `end` without a lane; line 0: segments end with the lanes */
+    int64_t line, begin,
+        end; /* places of a line in memory, those from `begin` to `end` without a lane; line 0: segments end with the lanes */
     Exchange lanes;
 } Lines;
 
 /* What one thread works on in one round. */
 typedef struct {
     IrBuilder b;
-    IrOp *loop;          /* null: there is one round */
-    IrValue *row, *live; /* live null: always */
+    IrOp *loop;               /* null: there is one round */
+    IrValue *row, *live;      /* live null: always */
     IrValue *segment, *first; /* its number in the line, its first lane */
     IrValue *at[DIST_MAX_RANK];
 } Unit;
@@ -56,8 +57,7 @@ static Lines lines_of(Expand *x, IrOp *op, int64_t blocks) {
     }
     l.n = l.extents[l.axis] /= blocks;
     l.threads = x->gpu ? 32 * x->num_warps : 1;
-    while (2 * l.segments <= l.threads && l.rows * l.segments < l.threads && 2 * l.segments <= l.n)
-        l.segments *= 2;
+    while (2 * l.segments <= l.threads && l.rows * l.segments < l.threads && 2 * l.segments <= l.n) l.segments *= 2;
     l.length = (l.n + l.segments - 1) / l.segments;
     if (l.segments > 1) l.length |= 1; /* neighbours read from different banks */
     l.rounds = (l.rows * l.segments + l.threads - 1) / l.threads;
@@ -105,8 +105,7 @@ static Unit open_rounds(const Lines *l) {
     }
     u.segment = segment;
     u.first = index_mul_const(&u.b, segment, l->length);
-    if (l->rounds * l->threads != l->rows * l->segments)
-        u.live = index_less(&u.b, u.row, constant(&u.b, l->rows));
+    if (l->rounds * l->threads != l->rows * l->segments) u.live = index_less(&u.b, u.row, constant(&u.b, l->rows));
     IrValue *rest = u.row;
     unsigned last = l->axis ? 0 : 1; /* the outermost axis but the line's */
     for (unsigned a = l->rank; a-- > 0;) {
@@ -126,8 +125,7 @@ static void close_rounds(Unit *u) {
 static IrValue *lane_number(const Lines *l, IrBuilder *b, const Unit *u, IrValue *j, IrValue **mask) {
     IrValue *lane = ir_binary(b, IR_ADD, u->first, j);
     *mask = u->live;
-    if (l->segments * l->length != l->n && !l->line)
-        *mask = mask_and(b, *mask, index_less(b, lane, constant(b, l->n)));
+    if (l->segments * l->length != l->n && !l->line) *mask = mask_and(b, *mask, index_less(b, lane, constant(b, l->n)));
     return lane;
 }
 
@@ -138,14 +136,12 @@ static IrValue *lane_offset(const Lines *l, IrBuilder *b, const Unit *u, IrValue
     return exchange_offset(b, &l->lanes, at);
 }
 
-static IrValue *masked_load(IrBuilder *b, IrValue *memory, IrValue *offset, IrValue *mask,
-                            IrValue *other, const IrType *type) {
+static IrValue *masked_load(IrBuilder *b, IrValue *memory, IrValue *offset, IrValue *mask, IrValue *other, const IrType *type) {
     IrValue *operands[4] = {memory, offset, mask, other};
     return ir_result(ir_op_create(b, IR_MEM_LOAD, mask ? 4 : 2, operands, 1, &type), 0);
 }
 
-static void masked_store(IrBuilder *b, IrValue *value, IrValue *memory, IrValue *offset,
-                         IrValue *mask) {
+static void masked_store(IrBuilder *b, IrValue *value, IrValue *memory, IrValue *offset, IrValue *mask) {
     IrValue *operands[4] = {value, memory, offset, mask};
     ir_op_create(b, IR_MEM_STORE, mask ? 4 : 3, operands, 0, NULL);
 }
@@ -233,8 +229,7 @@ static IrValue *segment_total(Scan *s, Unit *u) {
     IrOp *loop = ir_for(b, constant(b, 0), constant(b, s->l.length), constant(b, 1), 1, &start, NULL);
     IrBuilder in = body_of(loop, b->span);
     IrValue *lane = lane_number(&s->l, &in, u, loop->regions[0]->args[0], &mask);
-    IrValue *v = masked_load(&in, s->l.lanes.memory, lane_offset(&s->l, &in, u, lane, s->reverse), mask,
-                             s->neutral, s->l.lanes.type);
+    IrValue *v = masked_load(&in, s->l.lanes.memory, lane_offset(&s->l, &in, u, lane, s->reverse), mask, s->neutral, s->l.lanes.type);
     v = ir_binary(&in, s->combine, loop->regions[0]->args[1], v);
     ir_yield(&in, 1, &v);
     return ir_result(loop, 0);
@@ -372,8 +367,10 @@ void expand_scan(Expand *x, IrOp *op) {
     if (x->gpu && loop && loop->opcode == IR_FOR) ir_attr_set_bool(loop, "scans", true); /* pipeline_scan_loads */
     expand_barrier(x);
     ResultMap r;
-    if (blocks > 1) result_map_open_in_block(x, result, &r);
-    else result_map_open(x, result, &r);
+    if (blocks > 1)
+        result_map_open_in_block(x, result, &r);
+    else
+        result_map_open(x, result, &r);
     result_map_close(x, result, &r, exchange_get(&r.inner, &s.l.lanes, r.at));
 }
 
@@ -384,9 +381,9 @@ typedef struct {
 } Pair;
 
 typedef struct {
-    Lines b, a;                  /* the same lines, of the two operands */
+    Lines b, a; /* the same lines, of the two operands */
     IrValue *zero, *one;
-    Exchange start;              /* what lines begin from */
+    Exchange start; /* what lines begin from */
     bool reverse, exclusive, starts;
     IrValue *totals_a, *totals_b; /* a warp's, in scratch; null: lines lie within warps */
 } Recurrence;
@@ -439,7 +436,8 @@ static IrValue *behind_warps(const Recurrence *s, Unit *u, Pair total, IrValue *
     IrValue *mine = ir_binary(b, IR_MOD, warp, constant(b, span)), *base = ir_binary(b, IR_SUB, warp, mine);
     for (int64_t i = 0; i + 1 < span; i++) {
         IrValue *at = index_add(b, base, constant(b, i));
-        Pair p = {masked_load(b, s->totals_a, at, NULL, NULL, s->a.lanes.type), masked_load(b, s->totals_b, at, NULL, NULL, s->b.lanes.type)};
+        Pair p = {masked_load(b, s->totals_a, at, NULL, NULL, s->a.lanes.type),
+                  masked_load(b, s->totals_b, at, NULL, NULL, s->b.lanes.type)};
         h = ir_select(b, index_less(b, constant(b, i), mine), step_of(b, p, h), h ? h : s->zero);
     }
     return h;
@@ -517,9 +515,9 @@ static void expand_recurrence(Expand *x, IrOp *op) {
 typedef struct {
     Lines l;
     bool largest;
-    Dtype compute;      /* in which values are compared */
-    IrValue *lo, *hi;   /* present lanes; null: all */
-    IrValue *found;     /* a line's index, in scratch */
+    Dtype compute;             /* in which values are compared */
+    IrValue *lo, *hi;          /* present lanes; null: all */
+    IrValue *found;            /* a line's index, in scratch */
     IrValue *values, *indices; /* a warp's best, in scratch; null: lines lie within warps */
 } Arg;
 
@@ -571,9 +569,7 @@ static Best best_of_segment(const Arg *s, Unit *u) {
     memcpy(at, u->at, sizeof at);
     at[s->l.axis] = lane;
     if (s->l.lanes.memory) {
-        IrValue *other = mask && dtype_is_float(own->dtype) ? ir_const_float(&in, own, 0)
-                         : mask                             ? ir_const_int(&in, own, 0)
-                                                            : NULL;
+        IrValue *other = mask && dtype_is_float(own->dtype) ? ir_const_float(&in, own, 0) : mask ? ir_const_int(&in, own, 0) : NULL;
         v = masked_load(&in, s->l.lanes.memory, lane_offset(&s->l, &in, u, lane, false), mask, other, own);
     } else {
         v = exchange_get(&in, &s->l.lanes, at);

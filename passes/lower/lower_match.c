@@ -12,8 +12,7 @@ IrValue *dist_sub_index(IrBuilder *b, const DistDim *dim, unsigned s, IrValue *v
 
 /* What digit `v` of `have` says of `want`, two runs along one axis, in steps of `want`; *covered
  * grows by the number of values that are decided so. Null: nothing. */
-static IrValue *shared_digits(IrBuilder *b, const DistSub *want, const DistSub *have, IrValue *v,
-                              int64_t *covered) {
+static IrValue *shared_digits(IrBuilder *b, const DistSub *want, const DistSub *have, IrValue *v, int64_t *covered) {
     int64_t low = want->stride > have->stride ? want->stride : have->stride;
     int64_t end_want = want->stride * want->extent, end_have = have->stride * have->extent;
     int64_t high = end_want < end_have ? end_want : end_have;
@@ -25,19 +24,15 @@ static IrValue *shared_digits(IrBuilder *b, const DistSub *want, const DistSub *
 }
 
 /* The index of run `want` of the rep's fragment: its digits lie in one or several runs of `at`. */
-static IrValue *run_index(IrBuilder *b, const DistSub *want, unsigned axis, const Dist *at,
-                          IrValue *const *index) {
+static IrValue *run_index(IrBuilder *b, const DistSub *want, unsigned axis, const Dist *at, IrValue *const *index) {
     IrValue *sum = NULL;
     int64_t covered = 1;
     for (unsigned i = 0; i < at->dim_count; i++)
         for (unsigned k = 0; k < at->dims[i].sub_count; k++) {
             const DistSub *have = &at->dims[i].subs[k];
             if (have->axis != axis || have->extent == 1) continue;
-            if (want->stride >= have->stride * have->extent ||
-                have->stride >= want->stride * want->extent)
-                continue;
-            IrValue *v = shared_digits(b, want, have, dist_sub_index(b, &at->dims[i], k, index[i]),
-                                       &covered);
+            if (want->stride >= have->stride * have->extent || have->stride >= want->stride * want->extent) continue;
+            IrValue *v = shared_digits(b, want, have, dist_sub_index(b, &at->dims[i], k, index[i]), &covered);
             if (!v) return NULL;
             sum = index_add(b, sum, v);
         }
@@ -45,8 +40,7 @@ static IrValue *run_index(IrBuilder *b, const DistSub *want, unsigned axis, cons
 }
 
 /* The fragment index along `want`, a dimension of the rep's fragment. */
-static IrValue *matching_index(IrBuilder *b, const Rep *rep, const DistDim *want, const Dist *at,
-                               IrValue *const *index) {
+static IrValue *matching_index(IrBuilder *b, const Rep *rep, const DistDim *want, const Dist *at, IrValue *const *index) {
     IrValue *sum = NULL;
     int64_t inner = 1;
     for (unsigned s = want->sub_count; s-- > 0; inner *= want->subs[s].extent) {
@@ -64,8 +58,7 @@ static IrValue *matching_index(IrBuilder *b, const Rep *rep, const DistDim *want
 static int64_t bit_stride(const Dist *d, DistSource source, unsigned bit, unsigned axis) {
     for (unsigned i = 0; i < d->term_count; i++) {
         const DistTerm *t = &d->terms[i];
-        if (t->source == source && t->axis == axis && bit >= t->shift &&
-            t->mask >> (bit - t->shift) & 1)
+        if (t->source == source && t->axis == axis && bit >= t->shift && t->mask >> (bit - t->shift) & 1)
             return t->stride << (bit - t->shift);
     }
     return 0;
@@ -77,24 +70,19 @@ static bool same_threads(const Rep *rep, const Dist *at) {
         int axis = rep->axis_map[a];
         for (unsigned bit = 0; axis >= 0 && bit < 5; bit++)
             for (DistSource source = DIST_LANE; source <= DIST_WARP; source++)
-                if (bit_stride(&rep->dist, source, bit, a) !=
-                    bit_stride(at, source, bit, (unsigned)axis))
-                    return false;
+                if (bit_stride(&rep->dist, source, bit, a) != bit_stride(at, source, bit, (unsigned)axis)) return false;
     }
     return true;
 }
 
-IrValue *rep_get(Expand *x, IrBuilder *b, const Rep *rep, const Dist *at, IrValue *const *index,
-                 int64_t width) {
+IrValue *rep_get(Expand *x, IrBuilder *b, const Rep *rep, const Dist *at, IrValue *const *index, int64_t width) {
     if (!rep->is_frag) return rep->value;
     IrValue *operands[DIST_MAX_DIMS + 1] = {rep->value};
     bool same = same_threads(rep, at);
     for (unsigned i = 0; i < rep->dist.dim_count; i++) {
         IrValue *v = same ? matching_index(b, rep, &rep->dist.dims[i], at, index) : NULL;
         if (!v) {
-            if (!x->failed)
-                diag_report(x->ctx->diags, DIAG_not_lowered, b->span,
-                            "a tile is read in a layout that does not match");
+            if (!x->failed) diag_report(x->ctx->diags, DIAG_not_lowered, b->span, "a tile is read in a layout that does not match");
             x->failed = true;
             v = ir_const_index(b, 0);
         }

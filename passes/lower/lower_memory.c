@@ -1,6 +1,6 @@
 /* Loads and stores of tile slices: addresses, masks, vector widths. */
-#include "lower_internal.h"
 #include "analysis/analysis.h"
+#include "lower_internal.h"
 #include "plant.h"
 
 #include <string.h>
@@ -96,13 +96,17 @@ AccessPlan access_plan(Expand *x, IrOp *op, const Dist *dist) {
     return plan;
 }
 
-IrValue *access_pointer(const AccessPlan *plan) { return plan->pointer; }
+IrValue *access_pointer(const AccessPlan *plan) {
+    return plan->pointer;
+}
 
-static IrValue *or_zero(IrBuilder *b, IrValue *v) { return v ? v : ir_const_index(b, 0); }
+static IrValue *or_zero(IrBuilder *b, IrValue *v) {
+    return v ? v : ir_const_index(b, 0);
+}
 
 /* The offset of a lane along an axis that an index tile gives; outside of the tensor the lane is masked. */
-static IrValue *gathered_index(Expand *x, IrBuilder *inner, const AccessPlan *s, unsigned i, const Dist *dist,
-                                IrValue *const *index, IrValue **mask) {
+static IrValue *gathered_index(Expand *x, IrBuilder *inner, const AccessPlan *s, unsigned i, const Dist *dist, IrValue *const *index,
+                               IrValue **mask) {
     IrValue *at = ir_cast(inner, rep_get(x, inner, &s->lanes[i], dist, index, 1), ir_type_index(x->module));
     *mask = mask_and(inner, *mask, ir_binary(inner, IR_LE, ir_const_index(inner, 0), at));
     *mask = mask_and(inner, *mask, index_less(inner, at, ir_aff_emit(&x->b, s->type->extents[i])));
@@ -114,8 +118,7 @@ static IrValue *view_value(Expand *x, IrBuilder *inner, const IrOp *view, IrValu
     IrValue *known = ir_value_map_get(done, v), *operands[4];
     if (known != v) return known;
     if (!v->def || v->def->block != view->regions[0]) return expand_scalar(x, v);
-    for (unsigned i = 0; i < v->def->operand_count && i < 4; i++)
-        operands[i] = view_value(x, inner, view, done, v->def->operands[i]);
+    for (unsigned i = 0; i < v->def->operand_count && i < 4; i++) operands[i] = view_value(x, inner, view, done, v->def->operands[i]);
     IrOp *copy = ir_op_create(inner, v->def->opcode, v->def->operand_count, operands, 1, &v->type);
     copy->attrs = v->def->attrs;
     ir_value_map_set(done, v, ir_result(copy, 0));
@@ -149,8 +152,8 @@ static IrValue *view_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, Ir
 }
 
 /* The offset of a lane along the axis of a turned row, or of a piece that is one access; *fixed: what is invariant. */
-static IrValue *turned_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, unsigned i, const Dist *dist,
-                              IrValue *const *index, IrValue **fixed, IrValue **mask) {
+static IrValue *turned_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, unsigned i, const Dist *dist, IrValue *const *index,
+                              IrValue **fixed, IrValue **mask) {
     IrValue *limit = turned_limit(x, slice_limit(x, s, i)), *local = or_zero(inner, dist_local(inner, dist, 0, index));
     if (s->width == 1) {
         *mask = mask_and(inner, *mask, turned_present(x, inner, dist, index, limit));
@@ -162,15 +165,13 @@ static IrValue *turned_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, 
     return local;
 }
 
-IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *s, const Dist *dist, IrValue *const *index,
-                       IrValue **mask_out) {
+IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *s, const Dist *dist, IrValue *const *index, IrValue **mask_out) {
     IrBuilder *outer = &x->b;
     IrValue *fixed = NULL, *moving = NULL, *mask = NULL, *whole[DIST_MAX_RANK] = {NULL};
     for (unsigned i = 0; i < s->rank; i++) {
         if (!s->begin[i]) {
             whole[i] = gathered_index(x, inner, s, i, dist, index, &mask);
-            if (!s->view)
-                moving = index_add(inner, moving, ir_binary(inner, IR_MUL, whole[i], ir_aff_emit(outer, s->stride[i])));
+            if (!s->view) moving = index_add(inner, moving, ir_binary(inner, IR_MUL, whole[i], ir_aff_emit(outer, s->stride[i])));
             continue;
         }
         IrValue *begin = expand_scalar(x, s->begin[i]), *at = begin, *local = NULL;
@@ -237,8 +238,7 @@ static IrValue *view_pad(Expand *x, IrBuilder *b, const AccessPlan *s, const IrO
     return value;
 }
 
-static IrValue *emit_load(Expand *x, IrBuilder *b, IrOp *op, const AccessPlan *s, IrValue *offset, IrValue *mask,
-                          int64_t width) {
+static IrValue *emit_load(Expand *x, IrBuilder *b, IrOp *op, const AccessPlan *s, IrValue *offset, IrValue *mask, int64_t width) {
     Dtype dtype = s->type->dtype;
     const IrType *type = ir_type_vec(x->module, dtype, (unsigned)width);
     IrValue *operands[4] = {s->pointer, offset, mask, NULL};
@@ -344,8 +344,7 @@ void expand_load(Expand *x, IrOp *op) {
 IrValue *owner_mask(Expand *x, const Dist *dist) {
     if (!x->gpu || PLANTED(10)) return NULL;
     Dist copies = {.rank = 1};
-    if (dist->free_lanes)
-        copies.terms[copies.term_count++] = (DistTerm){DIST_LANE, 0, dist->free_lanes, 0, 1};
+    if (dist->free_lanes) copies.terms[copies.term_count++] = (DistTerm){DIST_LANE, 0, dist->free_lanes, 0, 1};
     if (dist->free_warps & (x->num_warps - 1))
         copies.terms[copies.term_count++] = (DistTerm){DIST_WARP, 0, dist->free_warps & (x->num_warps - 1), 0, 1};
     int64_t free_blocks = ~dist->used_blocks & (x->cluster - 1);
@@ -363,7 +362,8 @@ static int64_t whole_pieces(Expand *x, IrValue *tile, const AccessPlan *plan, co
     unsigned axis = (unsigned)plan->tile_axis[plan->rank - 1];
     PresenceAxis p = presence_in(x->presence, tile).axes[axis];
     bool covered = p.hi && checked[axis] && aff_prove_le(plan->facts, checked[axis], p.hi);
-    if (is_turned(x, &dist)) return (!p.hi || covered) && (!p.lo || aff_prove_le(plan->facts, p.lo, aff_const(x->module->affs, 0))) ? width : 1;
+    if (is_turned(x, &dist))
+        return (!p.hi || covered) && (!p.lo || aff_prove_le(plan->facts, p.lo, aff_const(x->module->affs, 0))) ? width : 1;
     while (width > 1 && p.lo && aff_known_divisor(plan->facts, p.lo, width) % width) width /= 2;
     while (width > 1 && p.hi && !covered && aff_known_divisor(plan->facts, p.hi, width) % width) width /= 2;
     return width;
@@ -477,8 +477,9 @@ static void store_piece(Expand *x, IrBuilder *inner, IrOp *op, StorePlan *s, IrV
         if (!PLANTED(2)) mask = mask_and(inner, mask, interval_mask(x, inner, &present, &s->dist, index, s->checked));
     }
     x->b = saved;
-    if (!value) value = s->widening.count ? widening_get(x, inner, expand_rep(x, op->operands[0]), &s->widening, index)
-                                          : rep_get(x, inner, expand_rep(x, op->operands[0]), &s->dist, index, s->plan.width);
+    if (!value)
+        value = s->widening.count ? widening_get(x, inner, expand_rep(x, op->operands[0]), &s->widening, index)
+                                  : rep_get(x, inner, expand_rep(x, op->operands[0]), &s->dist, index, s->plan.width);
     IrValue *operands[4] = {value, s->plan.pointer, offset, mask};
     if (strcmp(mode, "set") != 0) {
         expand_update(x, inner, mode, mask ? 4 : 3, operands);
@@ -510,8 +511,10 @@ void expand_store(Expand *x, IrOp *op) {
     widening_begin(x, &s.widening);
     IrBuilder inner;
     dist_map(x, &s.dist, s.gathered ? s.widening.width : s.plan.width, DTYPE_NONE, &inner, index);
-    if (s.gathered) store_group(x, &inner, op, &s, owner, index);
-    else store_piece(x, &inner, op, &s, owner, index, NULL);
+    if (s.gathered)
+        store_group(x, &inner, op, &s, owner, index);
+    else
+        store_piece(x, &inner, op, &s, owner, index, NULL);
     ir_yield(&inner, 0, NULL);
     if (s.plan.width > 1 && is_turned(x, &s.dist)) store_edges(x, op, &s, owner);
 }

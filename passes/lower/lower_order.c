@@ -1,8 +1,8 @@
 /* Order of accesses to one tensor on a GPU: tile ops follow each other, threads do not. Where a
  * thread may touch an element that another thread of the block wrote, or write one that another
  * reads, a barrier stands before the access. */
-#include "lower_internal.h"
 #include "analysis/analysis.h"
+#include "lower_internal.h"
 
 #include <string.h>
 
@@ -31,7 +31,8 @@ static const IrType *accessed_tile(const IrOp *op) {
 static bool same_elements(IrModule *m, const IrOp *a, const IrOp *b) {
     const IrType *s = accessed_tile(a), *t = accessed_tile(b);
     unsigned i = tensor_operand(a) + 1, k = tensor_operand(b) + 1;
-    if (!s || !t || !is_same_tensor(m, a->operands[i - 1], b->operands[k - 1]) || strcmp(ir_attr_str(a, "axes", ""), ir_attr_str(b, "axes", "")) != 0)
+    if (!s || !t || !is_same_tensor(m, a->operands[i - 1], b->operands[k - 1]) ||
+        strcmp(ir_attr_str(a, "axes", ""), ir_attr_str(b, "axes", "")) != 0)
         return false;
     if (ir_attr(a, "steps") || ir_attr(b, "steps")) return false;
     for (; i < a->operand_count && k < b->operand_count; i++, k++)
@@ -68,8 +69,7 @@ static bool movement(IrModule *m, IrValue *begin, const IrOp *loop, int64_t *dis
     AffCtx *c = m->affs;
     const Aff *at = ir_aff_of(m, begin);
     IrValue *variable = loop->regions[0]->args[0];
-    Shift s = {m, variable, aff_add(c, ir_aff_of(m, variable), ir_aff_of(m, loop->operands[2])),
-               true};
+    Shift s = {m, variable, aff_add(c, ir_aff_of(m, variable), ir_aff_of(m, loop->operands[2])), true};
     const Aff *next = aff_substitute(c, at, shift_leaf, &s);
     return s.known && aff_is_const(aff_sub(c, next, at), distance);
 }
@@ -109,8 +109,7 @@ static bool holds_copies(const IrOp *op) {
 /* Updates by one operation may come in any order. */
 static bool commutes(const IrOp *a, const IrOp *b) {
     const char *mode = a->opcode == IR_TILE_STORE ? ir_attr_str(a, "mode", "set") : "set";
-    return strcmp(mode, "set") != 0 && b->opcode == IR_TILE_STORE &&
-           strcmp(mode, ir_attr_str(b, "mode", "set")) == 0;
+    return strcmp(mode, "set") != 0 && b->opcode == IR_TILE_STORE && strcmp(mode, ir_attr_str(b, "mode", "set")) == 0;
 }
 
 typedef struct {
@@ -128,8 +127,8 @@ static void note_accesses(Order *o, const IrValue *tensor) {
         o->stored = o->stored || u->op->opcode == IR_TILE_STORE;
         o->loaded = o->loaded || u->op->opcode != IR_TILE_STORE;
         bool free = !o->x->ctx->deterministic && commutes(o->first, u->op);
-        o->same = o->same && (free || ((u->op == o->first || same_elements(o->x->module, u->op, o->first)) &&
-                                       keeps_to_itself(o->x, u->op)));
+        o->same =
+            o->same && (free || ((u->op == o->first || same_elements(o->x->module, u->op, o->first)) && keeps_to_itself(o->x, u->op)));
     }
 }
 

@@ -1,7 +1,7 @@
 /* Reductions: within the fragment, then over lanes by shuffles, then over warps through shared memory,
  * partials taken in index order at each step, so that the result does not depend on timing. */
-#include "lower_internal.h"
 #include "analysis/analysis.h"
+#include "lower_internal.h"
 #include "plant.h"
 
 #include <math.h>
@@ -20,8 +20,7 @@ static bool reduction_kind(const char *kind, IrOpcode *combine) {
     static const struct {
         const char *name;
         IrOpcode opcode;
-    } kinds[] = {{"add", IR_ADD}, {"mul", IR_MUL}, {"max", IR_MAX},
-                 {"min", IR_MIN}, {"and", IR_AND}, {"or", IR_OR}};
+    } kinds[] = {{"add", IR_ADD}, {"mul", IR_MUL}, {"max", IR_MAX}, {"min", IR_MIN}, {"and", IR_AND}, {"or", IR_OR}};
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
         if (strcmp(kinds[i].name, kind) == 0) {
             *combine = kinds[i].opcode;
@@ -40,8 +39,7 @@ static IrValue *neutral(Expand *x, IrBuilder *b, IrOpcode combine, Dtype dtype) 
     if (dtype_is_float(dtype)) return ir_const_float(b, type, neutral_float(combine));
     if (combine == IR_AND) return ir_const_int(b, type, dtype == DTYPE_BOOL ? 1 : -1);
     unsigned bits = dtype_bits(dtype);
-    int64_t top = dtype_is_signed(dtype) ? INT64_MAX >> (64 - bits)
-                                         : (int64_t)(UINT64_MAX >> (64 - bits));
+    int64_t top = dtype_is_signed(dtype) ? INT64_MAX >> (64 - bits) : (int64_t)(UINT64_MAX >> (64 - bits));
     int64_t bottom = dtype_is_signed(dtype) ? -top - 1 : 0;
     if (!extreme) return ir_const_int(b, type, combine == IR_MUL);
     return ir_const_int(b, type, is_max ? bottom : top);
@@ -59,8 +57,7 @@ static IrValue *identity(Expand *x, IrBuilder *b, const Reduction *r) {
 IrValue *expand_shuffle(Expand *x, IrBuilder *b, IrValue *v, int64_t mask) {
     const IrType *own = v->type;
     bool narrow = dtype_size(own->dtype) < 4;
-    if (narrow)
-        v = ir_cast(b, v, ir_type_scalar(x->module, dtype_is_float(own->dtype) ? DTYPE_F32 : DTYPE_I32));
+    if (narrow) v = ir_cast(b, v, ir_type_scalar(x->module, dtype_is_float(own->dtype) ? DTYPE_F32 : DTYPE_I32));
     IrOp *op = ir_op_create(b, IR_SHUFFLE_XOR, 1, &v, 1, &v->type);
     ir_attr_set_int(op, "mask", mask);
     return narrow ? ir_cast(b, ir_result(op, 0), own) : ir_result(op, 0);
@@ -97,8 +94,7 @@ static IrValue *masked_operand(Expand *x, Reduction *r) {
 }
 
 /* Fragment indices of the operand from the indices of its kept subs (in order) and reduced subs. */
-static void operand_index(IrBuilder *b, const Reduction *r, IrValue *const *kept, IrValue *const *reduced,
-                          IrValue **index) {
+static void operand_index(IrBuilder *b, const Reduction *r, IrValue *const *kept, IrValue *const *reduced, IrValue **index) {
     unsigned next_kept = 0, next_reduced = 0;
     for (unsigned i = 0; i < r->from.dim_count; i++) {
         const DistDim *dim = &r->from.dims[i];
@@ -117,8 +113,7 @@ static void operand_index(IrBuilder *b, const Reduction *r, IrValue *const *kept
             } else {
                 v = kept[next_kept];
                 if (kept_inner > 1) v = ir_binary(b, IR_FLOORDIV, v, ir_const_index(b, kept_inner));
-                if (has_kept && dim->sub_count > reduced_count + 1)
-                    v = ir_binary(b, IR_MOD, v, ir_const_index(b, dim->subs[s].extent));
+                if (has_kept && dim->sub_count > reduced_count + 1) v = ir_binary(b, IR_MOD, v, ir_const_index(b, dim->subs[s].extent));
                 kept_inner *= dim->subs[s].extent;
             }
             sum = index_add(b, sum, index_mul_const(b, v, inner));
@@ -142,16 +137,15 @@ static ReducedSubs reduced_subs(const Reduction *r) {
     return subs;
 }
 
-static IrValue *operand_element(IrBuilder *b, const Reduction *r, IrValue *const *kept,
-                                IrValue *const *reduced, const IrType *type) {
+static IrValue *operand_element(IrBuilder *b, const Reduction *r, IrValue *const *kept, IrValue *const *reduced, const IrType *type) {
     IrValue *operands[DIST_MAX_DIMS + 1] = {r->frag};
     operand_index(b, r, kept, reduced, operands + 1);
     return ir_result(ir_op_create(b, IR_FRAG_GET, r->from.dim_count + 1, operands, 1, &type), 0);
 }
 
 /* Nested loops over the reduced subs from number `level` on; `width` lanes a step of the last. */
-static IrValue *reduce_loops(Expand *x, IrBuilder *b, const Reduction *r, const ReducedSubs *subs, unsigned level,
-                             IrValue *const *kept, IrValue **reduced, IrValue *acc, int64_t width) {
+static IrValue *reduce_loops(Expand *x, IrBuilder *b, const Reduction *r, const ReducedSubs *subs, unsigned level, IrValue *const *kept,
+                             IrValue **reduced, IrValue *acc, int64_t width) {
     if (level == subs->count) {
         IrValue *element = operand_element(b, r, kept, reduced, acc->type);
         return ir_binary(b, r->combine, acc, element);
@@ -211,8 +205,8 @@ static IrValue *reduce_in_thread(Expand *x, const Reduction *r) {
 }
 
 /* CPU, kept last dim: the loops outside, a vectorisable map inside. */
-static IrValue *reduce_rows(Expand *x, IrBuilder *b, const Reduction *r, const ReducedSubs *subs, unsigned level,
-                            IrValue **reduced, IrValue *acc) {
+static IrValue *reduce_rows(Expand *x, IrBuilder *b, const Reduction *r, const ReducedSubs *subs, unsigned level, IrValue **reduced,
+                            IrValue *acc) {
     IrBuilder saved = x->b, inner;
     if (level == subs->count) {
         IrValue *kept[DIST_MAX_DIMS];
@@ -494,8 +488,10 @@ static IrValue *reduce_blocks(Expand *x, const Reduction *r, IrValue *frag) {
     own.used_blocks = x->cluster - 1;
     p.mask = owner_mask(x, &own), p.number = dist_base(x, &rank, 0);
     start_cluster(x);
-    if (is_sent(x, r->op)) send_partials(x, r, &p, frag);
-    else write_partials(x, r, &p, frag);
+    if (is_sent(x, r->op))
+        send_partials(x, r, &p, frag);
+    else
+        write_partials(x, r, &p, frag);
     IrBuilder inner;
     IrValue *index[DIST_MAX_DIMS];
     const IrType *type = ir_type_scalar(x->module, r->dtype);
@@ -549,7 +545,8 @@ void expand_reduce(Expand *x, IrOp *op) {
     const DistDim *last = &r.from.dims[r.from.dim_count - 1];
     bool kept_last = !x->gpu && last->sub_count == 1 && !(r.axes >> last->subs[0].axis & 1);
     IrValue *frag = kept_last ? reduce_kept_last(x, &r) : reduce_in_thread(x, &r);
-    if (!ir_attr_bool(op, "apart")) frag = reduce_blocks(x, &r, reduce_warps(x, &r, reduce_lanes(x, &r, frag, reduced_bits(&r, DIST_LANE))));
+    if (!ir_attr_bool(op, "apart"))
+        frag = reduce_blocks(x, &r, reduce_warps(x, &r, reduce_lanes(x, &r, frag, reduced_bits(&r, DIST_LANE))));
     expand_bind_frag(x, &op->results[0], frag, &r.kept);
 }
 

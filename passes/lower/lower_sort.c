@@ -2,8 +2,8 @@
  * stable; its upper bits are the class of a lane: a number, NaN, absent.
  * One thread that has several lines takes a pair of lanes of all of them at a time, in vectors.
  * source: Batcher's bitonic sort; lines are padded to a power of two with absent lanes. */
-#include "lower_internal.h"
 #include "analysis/analysis.h"
+#include "lower_internal.h"
 
 enum { CLASS_SHIFT = 28, CLASS_NAN = 1, CLASS_ABSENT = 2, ACROSS_ROWS = 4 };
 
@@ -103,8 +103,7 @@ static void put_lanes(Sort *s) {
     x->b = saved;
     for (unsigned a = 0; a < s->rank; a++) {
         at[a] = coordinate(x, &inner, &dist, a, index);
-        if (dist.padded[a] != dist.extents[a])
-            mask = mask_and(&inner, mask, index_less(&inner, at[a], constant(&inner, dist.extents[a])));
+        if (dist.padded[a] != dist.extents[a]) mask = mask_and(&inner, mask, index_less(&inner, at[a], constant(&inner, dist.extents[a])));
     }
     IrValue *offset = place(s, &inner, at);
     IrValue *tag = class_of(s, &inner, key, present, at[s->axis]);
@@ -225,8 +224,10 @@ static void sort_lines(const Sort *s) {
     in.span = b->span;
     IrValue *back = ir_binary(&in, IR_SUB, level, inner->regions[0]->args[0]);
     IrValue *distance = ir_binary(&in, IR_SHL, constant(&in, 1), back);
-    if (s->across) compare_step_across(s, &in, block, distance);
-    else compare_step(s, &in, block, distance);
+    if (s->across)
+        compare_step_across(s, &in, block, distance);
+    else
+        compare_step(s, &in, block, distance);
     build_barrier(&in, "block");
     ir_yield(&in, 0, NULL);
     ir_yield(&out, 0, NULL);

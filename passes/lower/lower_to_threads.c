@@ -17,9 +17,9 @@
  *     yield(%b)
  *   }
  */
-#include "lower_internal.h"
-#include "layout.h"
 #include "analysis/analysis.h"
+#include "layout.h"
+#include "lower_internal.h"
 #include "plant.h"
 
 #include <string.h>
@@ -33,7 +33,8 @@ struct RepEntry {
 
 static size_t table_slot(const Expand *x, const IrValue *key) {
     size_t i = ((uintptr_t)key >> 4) * 0x9E3779B97F4A7C15u >> 20;
-    for (i &= x->table_size - 1; x->table[i] && x->table[i]->key != key; i = (i + 1) & (x->table_size - 1)) {}
+    for (i &= x->table_size - 1; x->table[i] && x->table[i]->key != key; i = (i + 1) & (x->table_size - 1)) {
+    }
     return i;
 }
 
@@ -72,7 +73,9 @@ void expand_bind_frag(Expand *x, IrValue *value, IrValue *frag, const Dist *dist
     expand_bind(x, value, rep);
 }
 
-IrValue *expand_scalar(Expand *x, IrValue *value) { return expand_rep(x, value)->value; }
+IrValue *expand_scalar(Expand *x, IrValue *value) {
+    return expand_rep(x, value)->value;
+}
 
 void expand_error(Expand *x, const IrOp *op, const char *what) {
     report_unsupported(x->ctx, op->span, arena_printf(x->ctx->diags->arena, "%s: %s", ir_op_info(op->opcode)->name, what));
@@ -90,7 +93,9 @@ IrValue *index_mul_const(IrBuilder *b, IrValue *a, int64_t k) {
     return k == 1 ? a : ir_binary(b, IR_MUL, a, ir_const_index(b, k));
 }
 
-IrValue *index_less(IrBuilder *b, IrValue *a, IrValue *c) { return ir_binary(b, IR_LT, a, c); }
+IrValue *index_less(IrBuilder *b, IrValue *a, IrValue *c) {
+    return ir_binary(b, IR_LT, a, c);
+}
 
 IrValue *mask_and(IrBuilder *b, IrValue *a, IrValue *c) {
     if (!a) return c;
@@ -167,8 +172,7 @@ IrOp *dist_map(Expand *x, const Dist *dist, int64_t vector, Dtype result, IrBuil
 void dist_piece(IrBuilder *b, const Dist *dist, int64_t width, IrValue **index) {
     IrValue **last = &index[dist->dim_count - 1];
     bool whole = dist->dims[dist->dim_count - 1].extent == width;
-    *last = whole ? ir_const_index(b, 0)
-                  : index_mul_const(b, ir_binary(b, IR_FLOORDIV, *last, ir_const_index(b, width)), width);
+    *last = whole ? ir_const_index(b, 0) : index_mul_const(b, ir_binary(b, IR_FLOORDIV, *last, ir_const_index(b, width)), width);
 }
 
 /* How many consecutive lanes along the axis, from a multiple of that number on, are present or absent together. */
@@ -182,8 +186,7 @@ static int64_t lanes_alike(Expand *x, const Dist *dist, unsigned axis, const Aff
     return width;
 }
 
-static IrValue *bound_mask(Expand *x, IrBuilder *b, const Dist *dist, unsigned axis, const Aff *lo, const Aff *hi,
-                           IrValue *const *index) {
+static IrValue *bound_mask(Expand *x, IrBuilder *b, const Dist *dist, unsigned axis, const Aff *lo, const Aff *hi, IrValue *const *index) {
     int64_t c;
     bool need_lo = lo && !(aff_is_const(lo, &c) && c <= 0);
     bool need_hi = hi && !(aff_is_const(hi, &c) && c >= dist->padded[axis]);
@@ -212,14 +215,12 @@ static IrValue *bound_mask(Expand *x, IrBuilder *b, const Dist *dist, unsigned a
     return mask;
 }
 
-IrValue *presence_mask(Expand *x, IrBuilder *b, IrValue *value, const Dist *dist, IrValue *const *index,
-                       const Aff *const *checked) {
+IrValue *presence_mask(Expand *x, IrBuilder *b, IrValue *value, const Dist *dist, IrValue *const *index, const Aff *const *checked) {
     Presence p = presence_in(x->presence, value);
     return interval_mask(x, b, &p, dist, index, checked);
 }
 
-IrValue *interval_mask(Expand *x, IrBuilder *b, const Presence *p, const Dist *dist, IrValue *const *index,
-                       const Aff *const *checked) {
+IrValue *interval_mask(Expand *x, IrBuilder *b, const Presence *p, const Dist *dist, IrValue *const *index, const Aff *const *checked) {
     AffCtx *c = x->module->affs;
     AffFacts *facts = aff_facts_create(x->ctx->scratch, c);
     IrValue *mask = NULL;
@@ -278,8 +279,7 @@ static void expand_elementwise(Expand *x, IrOp *op) {
     Dist dist = dist_of(result->type);
     IrBuilder inner;
     IrOp *map = dist_map(x, &dist, 1, result->type->dtype, &inner, index);
-    for (unsigned i = 0; i < op->operand_count; i++)
-        operands[i] = rep_get(x, &inner, expand_rep(x, op->operands[i]), &dist, index, 1);
+    for (unsigned i = 0; i < op->operand_count; i++) operands[i] = rep_get(x, &inner, expand_rep(x, op->operands[i]), &dist, index, 1);
     if (PLANTED(8) && op->opcode == IR_SUB) {
         IrValue *first = operands[0];
         operands[0] = operands[1];
@@ -435,8 +435,7 @@ static void expand_region(Expand *x, IrOp *op, IrBlock *from, IrBlock *to) {
     x->b.span = saved.span;
     expand_block(x, from);
     IrValue **values = ARENA_ARRAY(x->ctx->scratch, IrValue *, op->result_count + 1);
-    for (unsigned i = 0; i < op->result_count && !x->failed; i++)
-        values[i] = carried(x, from->last->operands[i], op->results[i].type);
+    for (unsigned i = 0; i < op->result_count && !x->failed; i++) values[i] = carried(x, from->last->operands[i], op->results[i].type);
     if (!x->failed) ir_yield(&x->b, op->result_count, values);
     x->b = saved;
 }
@@ -446,8 +445,8 @@ static void expand_for(Expand *x, IrOp *op) {
     IrBlock *body = op->regions[0];
     IrValue **inits = ARENA_ARRAY(x->ctx->scratch, IrValue *, count + 1);
     for (unsigned i = 0; i < count; i++) inits[i] = carried(x, op->operands[i + 3], op->results[i].type);
-    IrOp *loop = ir_for(&x->b, expand_scalar(x, op->operands[0]), expand_scalar(x, op->operands[1]),
-                        expand_scalar(x, op->operands[2]), count, inits, body->args[0]->name);
+    IrOp *loop = ir_for(&x->b, expand_scalar(x, op->operands[0]), expand_scalar(x, op->operands[1]), expand_scalar(x, op->operands[2]),
+                        count, inits, body->args[0]->name);
     for (const IrAttr *a = op->attrs; a; a = a->next)
         if (a->kind == IR_ATTR_INT) ir_attr_set_int(loop, a->key, a->integer);
     expand_bind_scalar(x, body->args[0], loop->regions[0]->args[0]);
@@ -496,23 +495,56 @@ static void expand_op(Expand *x, IrOp *op) {
         return;
     }
     switch (op->opcode) {
-    case IR_CONST: expand_const(x, op); return;
-    case IR_SPECIAL: expand_scalar_op(x, op); return;
-    case IR_FOR: expand_for(x, op); return;
-    case IR_PARALLEL: expand_parallel(x, op); return;
-    case IR_IF: expand_if(x, op); return;
-    case IR_VIEW: return; /* its accesses know it */
-    case IR_TILE_LOAD: expand_load(x, op); return;
-    case IR_TILE_STORE: expand_store(x, op); return;
-    case IR_TILE_BROADCAST: expand_broadcast(x, op); return;
-    case IR_TILE_SCALAR: expand_single(x, op); return;
-    case IR_TILE_TRANSPOSE: expand_transpose(x, op); return;
-    case IR_TILE_REDUCE: expand_reduce(x, op); return;
-    case IR_TILE_COMBINE: expand_combine(x, op); return;
-    case IR_TILE_FILL: expand_fill(x, op); return;
-    case IR_TILE_IOTA: expand_iota(x, op); return;
-    case IR_TILE_CONVERT: expand_convert(x, op); return;
-    case IR_TILE_GEMM: expand_gemm(x, op); return;
+    case IR_CONST:
+        expand_const(x, op);
+        return;
+    case IR_SPECIAL:
+        expand_scalar_op(x, op);
+        return;
+    case IR_FOR:
+        expand_for(x, op);
+        return;
+    case IR_PARALLEL:
+        expand_parallel(x, op);
+        return;
+    case IR_IF:
+        expand_if(x, op);
+        return;
+    case IR_VIEW:
+        return; /* its accesses know it */
+    case IR_TILE_LOAD:
+        expand_load(x, op);
+        return;
+    case IR_TILE_STORE:
+        expand_store(x, op);
+        return;
+    case IR_TILE_BROADCAST:
+        expand_broadcast(x, op);
+        return;
+    case IR_TILE_SCALAR:
+        expand_single(x, op);
+        return;
+    case IR_TILE_TRANSPOSE:
+        expand_transpose(x, op);
+        return;
+    case IR_TILE_REDUCE:
+        expand_reduce(x, op);
+        return;
+    case IR_TILE_COMBINE:
+        expand_combine(x, op);
+        return;
+    case IR_TILE_FILL:
+        expand_fill(x, op);
+        return;
+    case IR_TILE_IOTA:
+        expand_iota(x, op);
+        return;
+    case IR_TILE_CONVERT:
+        expand_convert(x, op);
+        return;
+    case IR_TILE_GEMM:
+        expand_gemm(x, op);
+        return;
     case IR_BUF_ALLOC:
     case IR_BUF_COPY:
     case IR_BUF_STORE:
@@ -520,18 +552,25 @@ static void expand_op(Expand *x, IrOp *op) {
     case IR_BUF_GEMM:
     case IR_BARRIER:
     case IR_ASYNC_COMMIT:
-    case IR_ASYNC_WAIT: expand_buf_op(x, op); return;
+    case IR_ASYNC_WAIT:
+        expand_buf_op(x, op);
+        return;
     case IR_MBAR_ALLOC:
     case IR_MBAR_DROP:
     case IR_MBAR_EXPECT:
     case IR_MBAR_WAIT:
     case IR_MBAR_ARRIVE:
     case IR_TMA_COPY:
-    case IR_WGMMA_WAIT: expand_box_op(x, op); return;
-    default: break;
+    case IR_WGMMA_WAIT:
+        expand_box_op(x, op);
+        return;
+    default:
+        break;
     }
-    if (ir_has_trait(op, IR_ELEMENTWISE)) expand_elementwise(x, op);
-    else if (!expand_along(x, op)) expand_error(x, op, "this operation has no lowering to kernel level yet");
+    if (ir_has_trait(op, IR_ELEMENTWISE))
+        expand_elementwise(x, op);
+    else if (!expand_along(x, op))
+        expand_error(x, op, "this operation has no lowering to kernel level yet");
 }
 
 void expand_block(Expand *x, IrBlock *block) {
@@ -593,8 +632,8 @@ static void check_shared(Expand *x) {
     x->failed = true;
     Span place = first_place(x->from->body);
     if (is_reported(x->ctx, DIAG_not_lowered, place, "bytes of shared memory")) return;
-    const char *text = arena_printf(x->ctx->diags->arena, "\"%s\" needs %lld bytes of shared memory, a block has %lld",
-                                    x->from->name, (long long)x->shared_bytes, (long long)most);
+    const char *text = arena_printf(x->ctx->diags->arena, "\"%s\" needs %lld bytes of shared memory, a block has %lld", x->from->name,
+                                    (long long)x->shared_bytes, (long long)most);
     Diag *d = diag_report(x->ctx->diags, DIAG_not_lowered, place, text);
     const char *largest = largest_shared(x);
     if (*largest) diag_note(x->ctx->diags, d, SPAN_NONE, "most of it: %s bytes; smaller tiles or fewer stages need less", largest);

@@ -2,8 +2,8 @@
  * c - turn + its extent where that is negative, and `turn` is how many elements behind a multiple of 16 bytes the
  * row begins. So places from a multiple of V elements on lie in memory behind an address that is a multiple of
  * 16 bytes: a piece, but for the one with the row's begin and the one with its end, is one access. */
-#include "lower_internal.h"
 #include "analysis/analysis.h"
+#include "lower_internal.h"
 
 bool is_turned(const Expand *x, const Dist *dist) {
     return x->turned > 1 && dist->rank == 1 && dist->extents[0] == x->row_lanes;
@@ -60,7 +60,8 @@ IrValue *turned_limit(Expand *x, const Aff *limit) {
     int64_t bits = 1;
     while (bits <= x->row_lanes) bits *= 2;
     IrValue *lanes = expand_aff(x, &x->b, limit);
-    if (!x->at || !aff_prove_nonneg(ir_facts_at(x->ctx->scratch, x->at), limit)) lanes = ir_binary(&x->b, IR_MAX, lanes, ir_const_index(&x->b, 0));
+    if (!x->at || !aff_prove_nonneg(ir_facts_at(x->ctx->scratch, x->at), limit))
+        lanes = ir_binary(&x->b, IR_MAX, lanes, ir_const_index(&x->b, 0));
     return ir_binary(&x->b, IR_AND, lanes, ir_const_index(&x->b, bits - 1));
 }
 

@@ -14,7 +14,9 @@
 
 #include <string.h>
 
-static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t min_of(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
 
 /* The fragment's indices with those bits that come from other lanes as dimensions of their own. */
 static bool read_dims(Widening *w, const Dist *own) {
@@ -69,9 +71,12 @@ bool widening_pays(const Widening *w, const IrType *tile, unsigned axis, int64_t
 
 static Dtype word_type(Dtype element, int64_t count) {
     switch (count * (int64_t)dtype_size(element)) {
-    case 1: return DTYPE_U8;
-    case 2: return DTYPE_U16;
-    default: return DTYPE_U32;
+    case 1:
+        return DTYPE_U8;
+    case 2:
+        return DTYPE_U16;
+    default:
+        return DTYPE_U32;
     }
 }
 

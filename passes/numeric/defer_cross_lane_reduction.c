@@ -13,8 +13,8 @@
  *   }                                                     }
  *                                                         %r = tile.combine(%s) {lanes = 3}
  */
-#include "analysis/distribution.h"
 #include "analysis/analysis.h"
+#include "analysis/distribution.h"
 
 #include <string.h>
 

@@ -73,7 +73,9 @@ const IrOp *row_maximum(const IrValue *v) {
     return NULL;
 }
 
-bool is_below_maximum(const IrValue *v) { return row_maximum(v); }
+bool is_below_maximum(const IrValue *v) {
+    return row_maximum(v);
+}
 
 /* Known to be 0, infinite, NaN or from 2^-100 to 2^100: a root, or the sum of exp(x - max x) where x was maximal. */
 static bool is_moderate(const IrValue *b) {

@@ -59,8 +59,7 @@ static IrValue *byte_to_f32(Math *m, IrValue *x) {
     IrValue *small = reinterpret(m, with(m, IR_SHL, magnitude, 23 - f.mantissa), DTYPE_F32);
     IrValue *value = math_mul(m, small, math_num(m, ldexp(1, 127 - (int)f.bias)));
     IrValue *special = with(m, IR_LT, magnitude, f.overflow);
-    IrValue *extra = math_select(m, special, constant(m, bits->type, 0),
-                                 constant(m, bits->type, 0x7F800000));
+    IrValue *extra = math_select(m, special, constant(m, bits->type, 0), constant(m, bits->type, 0x7F800000));
     IrValue *out = math_op(m, IR_OR, reinterpret(m, value, DTYPE_U32), extra);
     return reinterpret(m, math_op(m, IR_OR, out, sign), DTYPE_F32);
 }
@@ -110,8 +109,7 @@ static IrValue *sticky_f64(Math *m, IrValue *x) {
     IrValue *sticky = math_select(m, lost, constant(m, type, 0x800), zero);
     IrValue *high = math_op(m, IR_OR, math_sub(m, x, low), sticky);
     IrValue *small = math_lt(m, x, bound);
-    if (dtype_is_signed(type->dtype))
-        small = math_op(m, IR_AND, small, math_lt(m, math_sub(m, zero, bound), x));
+    if (dtype_is_signed(type->dtype)) small = math_op(m, IR_AND, small, math_lt(m, math_sub(m, zero, bound), x));
     return to(m, math_select(m, small, x, high), DTYPE_F64);
 }
 
@@ -120,8 +118,7 @@ static IrValue *to_f32_for(Math *m, IrValue *x, Dtype target) {
     Dtype from = x->type->dtype;
     if (from == DTYPE_F32) return x;
     if (from == DTYPE_F64) return to_odd(m, x);
-    if (dtype_is_float(from))
-        return dtype_bits(from) == 8 ? byte_to_f32(m, x) : to(m, x, DTYPE_F32);
+    if (dtype_is_float(from)) return dtype_bits(from) == 8 ? byte_to_f32(m, x) : to(m, x, DTYPE_F32);
     /* f32 holds 24 bits exactly; what is longer overflows all but bf16. */
     if (dtype_bits(from) < 32 || target != DTYPE_BF16) return to(m, x, DTYPE_F32);
     return to_odd(m, dtype_bits(from) == 64 ? sticky_f64(m, x) : to(m, x, DTYPE_F64));
@@ -152,8 +149,8 @@ static void replace(IrOp *op, IrValue *result) {
 }
 
 static bool computes(const IrOp *op) {
-    return ir_has_trait(op, IR_ELEMENTWISE) && op->opcode != IR_CAST && op->opcode != IR_SELECT &&
-           op->operand_count > 0 && is_narrow(op->operands[op->operand_count - 1]->type->dtype);
+    return ir_has_trait(op, IR_ELEMENTWISE) && op->opcode != IR_CAST && op->opcode != IR_SELECT && op->operand_count > 0 &&
+           is_narrow(op->operands[op->operand_count - 1]->type->dtype);
 }
 
 /* The op in f32; its result, when a float, is rounded back. */
@@ -161,8 +158,7 @@ static void widen(IrModule *module, IrOp *op) {
     IrValue *x[3] = {NULL, NULL, NULL};
     const IrType *type = op->results[0].type;
     Math m = math_begin(module, op, DTYPE_F32, type->width);
-    for (unsigned i = 0; i < op->operand_count; i++)
-        x[i] = to_f32_for(&m, op->operands[i], DTYPE_F32);
+    for (unsigned i = 0; i < op->operand_count; i++) x[i] = to_f32_for(&m, op->operands[i], DTYPE_F32);
     const IrType *wide = is_narrow(type->dtype) ? m.f : type;
     IrValue *result = ir_result(ir_op_create(&m.b, op->opcode, op->operand_count, x, 1, &wide), 0);
     replace(op, is_narrow(type->dtype) ? from_f32(&m, result, type->dtype) : result);

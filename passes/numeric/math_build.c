@@ -122,8 +122,7 @@ IrValue *math_scale(Math *m, IrValue *p, IrValue *n) {
  * to the exponent's place drops. */
 IrValue *math_nearest(Math *m, IrValue *x, double factor, int bias, IrValue **n) {
     IrValue *magic = math_num(m, ldexp(1.5, m->mantissa) + bias);
-    IrValue *shifted =
-        factor == 1 ? math_add(m, x, magic) : math_fma(m, x, math_num(m, factor), magic);
+    IrValue *shifted = factor == 1 ? math_add(m, x, magic) : math_fma(m, x, math_num(m, factor), magic);
     *n = math_bits(m, shifted);
     return math_sub(m, shifted, magic);
 }

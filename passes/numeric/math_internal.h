@@ -50,8 +50,8 @@ IrValue *math_neg(Math *m, IrValue *a);
 IrValue *math_abs(Math *m, IrValue *a);
 IrValue *math_lt(Math *m, IrValue *a, IrValue *b);
 IrValue *math_select(Math *m, IrValue *c, IrValue *a, IrValue *b);
-IrValue *math_bits(Math *m, IrValue *a);   /* float to integer */
-IrValue *math_float(Math *m, IrValue *a);  /* integer to float, by bits */
+IrValue *math_bits(Math *m, IrValue *a);                           /* float to integer */
+IrValue *math_float(Math *m, IrValue *a);                          /* integer to float, by bits */
 IrValue *math_clamp(Math *m, IrValue *x, double low, double high); /* NaN stays */
 /* c[0] x^(n-1) + ... + c[n-1] */
 IrValue *math_polynomial(Math *m, IrValue *x, const double *c, size_t n);
@@ -63,17 +63,17 @@ IrValue *math_power_of_two(Math *m, IrValue *n);
 /* The integer nearest to factor x, below 2^(mantissa - 2): as a float, and in *n as an integer, plus
  * the bias, of which only the bits of an exponent count. */
 IrValue *math_nearest(Math *m, IrValue *x, double factor, int bias, IrValue **n);
-bool math_not_positive(const IrValue *x); /* known to be at most 0, or NaN */
-bool math_from_0_to_1(const IrValue *x);  /* known to be in [0, 1], or NaN */
+bool math_not_positive(const IrValue *x);     /* known to be at most 0, or NaN */
+bool math_from_0_to_1(const IrValue *x);      /* known to be in [0, 1], or NaN */
 bool math_is(const IrValue *x, double value); /* that constant */
 IrValue *math_copysign(Math *m, IrValue *magnitude, IrValue *sign);
 /* x where x is zero or NaN is to stay: the sign of zero. */
 IrValue *math_keep_zero(Math *m, IrValue *x, IrValue *result);
-MathPair math_product(Math *m, IrValue *a, IrValue *b); /* exactly */
+MathPair math_product(Math *m, IrValue *a, IrValue *b);     /* exactly */
 MathPair math_sum(Math *m, IrValue *large, IrValue *small); /* exactly, |large| >= |small| */
 
-#define MATH_POLYNOMIAL(m, x, name)                                                                \
-    ((m)->wide ? math_polynomial(m, x, math_##name##_f64, COUNT_OF(math_##name##_f64))             \
+#define MATH_POLYNOMIAL(m, x, name)                                                                                                        \
+    ((m)->wide ? math_polynomial(m, x, math_##name##_f64, COUNT_OF(math_##name##_f64))                                                     \
                : math_polynomial(m, x, math_##name##_f32, COUNT_OF(math_##name##_f32)))
 
 /* math_range.c */
@@ -83,9 +83,9 @@ MathRange math_range(const IrValue *x); /* by what makes it, as long as that is 
 IrValue *math_exp2_pair(Math *m, MathPair y); /* 2^(hi + lo) */
 /* a / b for b from 2^-100 to 2^100 and a finite; within 0.6 ulps, of tiny a within one. */
 IrValue *math_quotient(Math *m, IrValue *a, IrValue *b);
-IrValue *math_reciprocal(Math *m, IrValue *b); /* b from 2^-100 to 2^100 */
+IrValue *math_reciprocal(Math *m, IrValue *b);                  /* b from 2^-100 to 2^100 */
 IrValue *math_by_machine(Math *m, IrOpcode opcode, IrValue *x); /* 2^x or log2 x by one instruction */
-IrValue *math_share(Math *m, IrValue *a, IrValue *b); /* a sigmoid's quotient; NULL: a / b is none */
+IrValue *math_share(Math *m, IrValue *a, IrValue *b);           /* a sigmoid's quotient; NULL: a / b is none */
 IrValue *math_exp(Math *m, IrValue *x);
 IrValue *math_exp2(Math *m, IrValue *x);
 IrValue *math_expm1(Math *m, IrValue *x);

@@ -204,8 +204,7 @@ static MathPair pair_product(Math *m, MathPair a, MathPair b) {
 MathPair math_log2_pair(Math *m, IrValue *x) {
     Parts p = split(m, x, root_of_half(m), math_range(x));
     MathPair s = quotient(m, p.f), z = pair_product(m, s, s);
-    IrValue *tail =
-        math_mul(m, z.hi, math_polynomial(m, z.hi, math_log_tail_f64, COUNT_OF(math_log_tail_f64)));
+    IrValue *tail = math_mul(m, z.hi, math_polynomial(m, z.hi, math_log_tail_f64, COUNT_OF(math_log_tail_f64)));
     MathPair c = math_sum(m, math_num(m, 0x1.5555555555555p-1), tail);
     c.lo = math_add(m, c.lo, math_num(m, 0x1.5555555555555p-55));
     MathPair q = pair_product(m, z, c), t = math_sum(m, math_num(m, 2), q.hi);

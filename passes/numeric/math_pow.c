@@ -40,8 +40,7 @@ IrValue *math_pow(Math *m, IrValue *a, IrValue *b) {
     IrValue *not_even = ir_unary(&w.b, IR_NOT, is_whole(&w, half));
     IrValue *odd = math_op(&w, IR_AND, whole, not_even);
     result = math_select(&w, odd, math_copysign(&w, result, x), result);
-    IrValue *negative = math_op(&w, IR_AND, math_lt(&w, x, zero),
-                                math_lt(&w, size, math_num(&w, INFINITY)));
+    IrValue *negative = math_op(&w, IR_AND, math_lt(&w, x, zero), math_lt(&w, size, math_num(&w, INFINITY)));
     IrValue *undefined = math_op(&w, IR_AND, negative, ir_unary(&w.b, IR_NOT, whole));
     result = math_select(&w, undefined, math_num(&w, NAN), result);
     /* NaN to the power 0, and 1 to any power, are 1. */

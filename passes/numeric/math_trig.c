@@ -48,8 +48,7 @@ static void pick(Math *m, IrValue **words, IrValue *at, unsigned levels, unsigne
         IrValue *bit = masked(m, at, 1u << level);
         IrValue *move = math_op(m, IR_NE, bit, whole(m, at->type, 0));
         unsigned left = count + (1u << level) - 1;
-        for (unsigned k = 0; k < left; k++)
-            words[k] = math_select(m, move, words[k + (1u << level)], words[k]);
+        for (unsigned k = 0; k < left; k++) words[k] = math_select(m, move, words[k + (1u << level)], words[k]);
     }
 }
 
@@ -62,8 +61,7 @@ static uint32_t word_from(unsigned bit) {
 }
 
 /* `count` words of 2/pi from bit `offset` on, which counts from `zeros` bits before it. */
-static void window(Math *m, Types t, IrValue *offset, unsigned zeros, unsigned levels,
-                   unsigned count, IrValue **words) {
+static void window(Math *m, Types t, IrValue *offset, unsigned zeros, unsigned levels, unsigned count, IrValue **words) {
     IrValue *table[2 * MAX_WORDS + 32];
     unsigned size = count + 1 + (1u << levels) - 1;
     for (unsigned k = 0; k < size; k++) {
@@ -75,13 +73,11 @@ static void window(Math *m, Types t, IrValue *offset, unsigned zeros, unsigned l
     IrValue *bits = masked(m, offset, 31);
     IrValue *rest = math_sub(m, whole(m, t.u32, 32), bits);
     for (unsigned k = 0; k < count; k++)
-        words[k] = math_op(m, IR_OR, math_op(m, IR_SHL, table[k], bits),
-                           math_op(m, IR_SHR, table[k + 1], rest));
+        words[k] = math_op(m, IR_OR, math_op(m, IR_SHL, table[k], bits), math_op(m, IR_SHR, table[k + 1], rest));
 }
 
 /* digits += M * words 2^(32 place), modulo 2^(32 count); digits[0] and words[0] are the highest. */
-static void add_product(Math *m, Types t, IrValue *factor, IrValue **words, unsigned count,
-                        unsigned place, IrValue **digits) {
+static void add_product(Math *m, Types t, IrValue *factor, IrValue **words, unsigned count, unsigned place, IrValue **digits) {
     IrValue *carry = NULL;
     for (unsigned k = count; k-- > place;) {
         IrValue *word = ir_cast(&m->b, words[k], t.u64), *p = math_mul(m, factor, word);
@@ -299,8 +295,7 @@ IrValue *math_atan(Math *m, IrValue *x) {
     IrValue *middle = math_lt(m, math_num(m, 0.41421356237309503), a);
     IrValue *top = math_select(m, middle, math_sub(m, a, one), a);
     IrValue *bottom = math_select(m, middle, math_add(m, a, one), one);
-    IrValue *t = math_div(m, math_select(m, large, math_num(m, -1), top),
-                          math_select(m, large, a, bottom));
+    IrValue *t = math_div(m, math_select(m, large, math_num(m, -1), top), math_select(m, large, a, bottom));
     double half_pi = m->wide ? 0x1.921fb54442d18p+0 : 0x1.921fb6p+0;
     double rest = m->wide ? 0x1.1a62633145c07p-54 : 0x1.921fb54442d18p+0 - half_pi;
     IrValue *hi = math_select(m, middle, math_num(m, half_pi / 2), zero);

@@ -9,8 +9,8 @@
  *         these, unless each iteration would add an error. What is subtracted, compared, looked at by another function or stored
  *         as f32 keeps all its bits. The argument x c - m of a marked exp2 becomes an fma; where c is not negative and x c has no
  *         other use but its maximum, that is the maximum of x times c.
- *         `flushed`: results below 2^-126 may be 0. So an exp or exp2 of x less the maximum of its row, or less one that a loop carries, which is
- *         rounded to f16 or bf16 for products alone, and else added up in its row: what the products and the sum lose is N 2^-126 of a row
+ *         `flushed`: results below 2^-126 may be 0. So an exp or exp2 of x less the maximum of its row, or less one that a loop carries,
+ * which is rounded to f16 or bf16 for products alone, and else added up in its row: what the products and the sum lose is N 2^-126 of a row
  *         whose greatest element is 1 (docs/decisions/0003-error-bounds.md).
  * needs:  tile level, static
  * keeps:  values, to that error
@@ -21,8 +21,8 @@
  *     %h = cast(%e) : tile<[64] x f16>
  */
 #include "analysis/analysis.h"
-#include "row_maximum.h"
 #include "analysis/exponentials.h"
+#include "row_maximum.h"
 
 #include <math.h>
 #include <string.h>
@@ -32,7 +32,7 @@ enum { MORE = 5, MOST_ERRORS = 2, DEPTH = 24 };
 typedef struct {
     PassContext *ctx;
     PointerTable seen;
-    int bits; /* the most that a result asks for; 0: there is none */
+    int bits;                     /* the most that a result asks for; 0: there is none */
     VEC(const IrValue *) results; /* what is rounded */
 } Reach;
 
@@ -93,7 +93,9 @@ static bool is_not_negative(const IrValue *v, const IrValue *assumed, int depth)
     }
 }
 
-static bool not_negative(const IrValue *v) { return is_not_negative(v, NULL, DEPTH); }
+static bool not_negative(const IrValue *v) {
+    return is_not_negative(v, NULL, DEPTH);
+}
 
 /* ---- Where a value goes ---- */
 
@@ -281,8 +283,8 @@ static void scale_maximum(IrOp *fold, IrOp *product) {
 
 enum { LARGE = 1 << 20 };
 
-/* Whether lanes are numbers of products, or of memory whose type has no large ones: none stands in place of a score, such as -1e30. If all of
- * a row are such numbers, m is, too, and what its rounding left out would be the argument. */
+/* Whether lanes are numbers of products, or of memory whose type has no large ones: none stands in place of a score, such as -1e30. If all
+ * of a row are such numbers, m is, too, and what its rounding left out would be the argument. */
 static bool is_moderate_at(const IrValue *v, int depth) {
     const IrOp *op = v->def;
     const IrAttr *value = op && (op->opcode == IR_CONST || op->opcode == IR_TILE_FILL) ? ir_attr(op, "value") : NULL;
@@ -367,7 +369,8 @@ static bool same_axes(const IrOp *a, const IrOp *b) {
     return x->count == y->count && memcmp(x->ints, y->ints, x->count * sizeof *x->ints) == 0;
 }
 
-/* Of an exp or exp2 that is marked: nothing else than products of its rounded results and its rows' sums tells a 0 from what is below 2^-126. */
+/* Of an exp or exp2 that is marked: nothing else than products of its rounded results and its rows' sums tells a 0 from what is below
+ * 2^-126. */
 static bool may_flush(const IrOp *op) {
     const IrValue *x = op->operands[0];
     const IrOp *most = row_maximum(x);

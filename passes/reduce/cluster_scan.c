@@ -20,16 +20,16 @@
 
 #include "analysis/analysis.h"
 
-/* BLOCKS hold a row. Rows are few as long as all of their blocks are PLACES a multiprocessor at most (PLACES = 0: the pass does nothing), whatever of
- * the blocks' lanes they fill. Where they fill seven eighths, up to MORE_PLACES; where they do and are held at once, up to MOST_ROWS (0: as others).
- * Many rows only where a lane is MANY_BYTES of memory or more: what the blocks tell each other takes the time that half of them take (f16: 1.41 of the
- * floor, a block a row 1.13). */
+/* BLOCKS hold a row. Rows are few as long as all of their blocks are PLACES a multiprocessor at most (PLACES = 0: the pass does nothing),
+ * whatever of the blocks' lanes they fill. Where they fill seven eighths, up to MORE_PLACES; where they do and are held at once, up to
+ * MOST_ROWS (0: as others). Many rows only where a lane is MANY_BYTES of memory or more: what the blocks tell each other takes the time
+ * that half of them take (f16: 1.41 of the floor, a block a row 1.13). */
 enum { BLOCKS = 8, MANY_BYTES = 8, PLACES = 4, MORE_PLACES = 48, MOST_ROWS = 1 << 27, STEP_LANES = 16, MOST_SCANS = 4 };
 
 typedef struct {
     PassContext *ctx;
     IrFunc *func;
-    int64_t lane_bytes; /* that a lane loads and stores */
+    int64_t lane_bytes;       /* that a lane loads and stores */
     DerivedSymbol room, used; /* how much longer rows are than they have to be, or fewer; 1 where they are, else 0 */
 } ScanSpread;
 
@@ -47,9 +47,11 @@ static bool is_taken(const Axes *axes, const IrOp *op, size_t index, unsigned *s
         return true;
     }
     bool access = op->opcode == IR_TILE_LOAD || op->opcode == IR_TILE_STORE;
-    if (access) return !strchr(ir_attr_str(op, "axes", ""), 'g') && !ir_attr(op, "steps") && !(op->opcode == IR_TILE_LOAD && is_stored_to(op->operands[0]));
-    return op->opcode == IR_PARALLEL || op->opcode == IR_CONST || op->opcode == IR_TILE_BROADCAST || op->opcode == IR_TILE_IOTA || is_terminator(op) ||
-           is_scalar_arithmetic(op) || ir_has_trait(op, IR_ELEMENTWISE);
+    if (access)
+        return !strchr(ir_attr_str(op, "axes", ""), 'g') && !ir_attr(op, "steps") &&
+               !(op->opcode == IR_TILE_LOAD && is_stored_to(op->operands[0]));
+    return op->opcode == IR_PARALLEL || op->opcode == IR_CONST || op->opcode == IR_TILE_BROADCAST || op->opcode == IR_TILE_IOTA ||
+           is_terminator(op) || is_scalar_arithmetic(op) || ir_has_trait(op, IR_ELEMENTWISE);
 }
 
 /* The rows' axis, along which the kernel does no more than to scan and to store once. */
@@ -58,7 +60,9 @@ static bool is_scanned_along(const Axes *axes, const OpList *ops, size_t index) 
     unsigned scans = 0, stores = 0;
     int reverse = -1;
     const IrOp *store = NULL;
-    if (c->constant >= 0 || !c->scanned || !c->innermost || c->reduced || c->contracted || c->multiplied || c->sorted || c->sliced || c->rigid) return false;
+    if (c->constant >= 0 || !c->scanned || !c->innermost || c->reduced || c->contracted || c->multiplied || c->sorted || c->sliced ||
+        c->rigid)
+        return false;
     if (!aff_over_symbols(c->extent)) return false;
     for (size_t i = 0; i < ops->len; i++) {
         const IrOp *op = ops->data[i];
@@ -89,7 +93,8 @@ static const Aff *most_rows(const ScanSpread *s, const Aff *extent) {
     if (s->lane_bytes < MANY_BYTES) return aff_const(c, PLACES * places);
     const Aff *lanes = aff_const(c, BLOCKS * t->row_chunk), *held = aff_mul(c, aff_ceildiv(c, extent, lanes), lanes);
     const Aff *beyond = aff_sub(c, aff_mul(c, extent, aff_const(c, 8)), aff_mul(c, held, aff_const(c, 7)));
-    const Aff *zero = aff_const(c, 0), *one = aff_const(c, 1), *fills = aff_add(c, beyond, one), *fits = aff_add(c, aff_sub(c, lanes, extent), one);
+    const Aff *zero = aff_const(c, 0), *one = aff_const(c, 1), *fills = aff_add(c, beyond, one),
+              *fits = aff_add(c, aff_sub(c, lanes, extent), one);
     const Aff *filled = aff_max(c, zero, aff_min(c, one, fills)), *at_once = aff_max(c, zero, aff_min(c, one, aff_min(c, fills, fits)));
     const Aff *more = aff_mul(c, aff_const(c, (MORE_PLACES - PLACES) * places), filled);
     return aff_add(c, aff_const(c, PLACES * places), aff_add(c, more, aff_mul(c, aff_const(c, MOST_ROWS), at_once)));
@@ -99,7 +104,8 @@ static const Aff *most_rows(const ScanSpread *s, const Aff *extent) {
 static const Aff *room_for(const ScanSpread *s, const Aff *rows, const Aff *extent) {
     AffCtx *c = s->ctx->module->affs;
     const Aff *few = aff_sub(c, aff_add(c, most_rows(s, extent), aff_const(c, 1)), rows);
-    return aff_max(c, aff_const(c, 0), aff_min(c, aff_sub(c, extent, aff_const(c, s->ctx->target->row_large)), few)); /* symbols are not negative */
+    return aff_max(c, aff_const(c, 0),
+                   aff_min(c, aff_sub(c, extent, aff_const(c, s->ctx->target->row_large)), few)); /* symbols are not negative */
 }
 
 static const Aff *used_with(const ScanSpread *s, const Aff *room) {

@@ -8,8 +8,8 @@
  *           kept      F and B for the same chunk: each block finishes the row for itself, in the order of the chunks
  *         Both have the same grid, row by row, so that fuse_by_grid_barrier can join them: the chunk is then read once.
  *         They are used where the blocks of one row are resident, of two where blocks meet at a counter (while those of one row wait
- *         for each other the others load and store), chunks are half full at least, there are rows for more than all of these, partial results are a
- *         small part of what is read, and X is larger than the L2, which would keep it for the second reading; only where a case asks
+ *         for each other the others load and store), chunks are half full at least, there are rows for more than all of these, partial
+ * results are a small part of what is read, and X is larger than the L2, which would keep it for the second reading; only where a case asks
  *         for such a size.
  * needs:  tile functions in state open, before split_reduction; target cuda
  * keeps:  values but for the order in which floats are summed; names
@@ -22,7 +22,8 @@
 
 enum { MOST_FOLDS = 3, ELEMENT_BYTES = 4, LITTLE = 4, LOOPS = 3 };
 
-/* How rows are cut into chunks, and what holds these: `threads` of `lanes` each, `blocks` a multiprocessor; the blocks of `teams` rows are resident. */
+/* How rows are cut into chunks, and what holds these: `threads` of `lanes` each, `blocks` a multiprocessor; the blocks of `teams` rows are
+ * resident. */
 typedef struct {
     int64_t threads, lanes, blocks, teams;
     bool lags; /* a chunk is mapped behind the sums of the next one */
@@ -48,8 +49,8 @@ typedef struct {
     unsigned fold_count;
     IrOp *folds[MOST_FOLDS], *stores[MOST_FOLDS];
     const char *partials[MOST_FOLDS], *sums[MOST_FOLDS]; /* the workspace W; the one of all chunks */
-    unsigned row_axis;                 /* of W */
-    IrValue *part_row, *part_inner;    /* A's loop variables */
+    unsigned row_axis;                                   /* of W */
+    IrValue *part_row, *part_inner;                      /* A's loop variables */
     IrValue *map_row, *map_inner, *map_chunk;
     const Axes *part_axes, *finish_axes, *map_axes;
     size_t part_class, map_class;
@@ -59,7 +60,9 @@ typedef struct {
     const Shape *shape;
 } Rows;
 
-static int64_t chunk_of(const Rows *r) { return r->shape->threads * r->shape->lanes; }
+static int64_t chunk_of(const Rows *r) {
+    return r->shape->threads * r->shape->lanes;
+}
 
 /* ---- What the steps are ---- */
 
@@ -191,7 +194,9 @@ static const IrOp *fold_of(const Rows *r, const char *name) {
     return NULL;
 }
 
-static bool is_partial(const Rows *r, const char *name) { return fold_of(r, name); }
+static bool is_partial(const Rows *r, const char *name) {
+    return fold_of(r, name);
+}
 
 /* Partial results of more and smaller parts come to the same where they are folded at once, as A folds. */
 static bool folds_on(const Rows *r, const IrOp *reduce) {
@@ -410,10 +415,11 @@ static const Aff *used_with(const Rows *r, const Aff *sms) {
     const Aff *of_row = aff_floordiv(c, room, aff_const(c, r->shape->teams));
     const Aff *size = aff_const(c, (int64_t)dtype_size(r->load->operands[0]->type->dtype));
     const Aff *bytes = aff_mul(c, aff_mul(c, aff_mul(c, r->rows, r->inner), r->extent), size);
-    const Aff *all = aff_min(c, one, aff_sub(c, r->chunks, one));                               /* more blocks than one */
-    all = aff_min(c, all, aff_sub(c, aff_add(c, aff_min(c, of_row, aff_const(c, most_chunks(r))), one), r->chunks)); /* several rows at a time */
-    all = aff_min(c, all, aff_sub(c, blocks, room));                                            /* more rows than these */
-    all = aff_min(c, all, aff_sub(c, r->extent, aff_const(c, chunk_of(r) / 2)));                      /* chunks are half full */
+    const Aff *all = aff_min(c, one, aff_sub(c, r->chunks, one)); /* more blocks than one */
+    all = aff_min(c, all,
+                  aff_sub(c, aff_add(c, aff_min(c, of_row, aff_const(c, most_chunks(r))), one), r->chunks)); /* several rows at a time */
+    all = aff_min(c, all, aff_sub(c, blocks, room));                                                         /* more rows than these */
+    all = aff_min(c, all, aff_sub(c, r->extent, aff_const(c, chunk_of(r) / 2)));                             /* chunks are half full */
     all = aff_min(c, all, aff_sub(c, bytes, aff_const(c, t->l2_bytes)));
     return aff_max(c, aff_const(c, 0), all);
 }
@@ -421,7 +427,8 @@ static const Aff *used_with(const Rows *r, const Aff *sms) {
 /* Are the partial results sums that can be awaited themselves? They add the same as -0, and their bits are 0 before. */
 static bool may_lag(const Rows *r) {
     const Target *t = r->ctx->target;
-    int64_t room = t->shared_bytes_sm / lagging.blocks, own = lagging.threads * lagging.lanes * (int64_t)dtype_size(r->load->operands[0]->type->dtype);
+    int64_t room = t->shared_bytes_sm / lagging.blocks,
+            own = lagging.threads * lagging.lanes * (int64_t)dtype_size(r->load->operands[0]->type->dtype);
     for (unsigned i = 0; i < r->fold_count; i++)
         if (strcmp(ir_attr_str(r->folds[i], "kind", ""), "add") != 0 || r->folds[i]->results[0].type->dtype != DTYPE_F32) return false;
     return target_has(t, TARGET_CP_ASYNC) && own < (room < t->shared_bytes_block ? room : t->shared_bytes_block);
@@ -430,7 +437,8 @@ static bool may_lag(const Rows *r) {
 static bool find(Rows *r, IrFunc *a) {
     IrFunc *f = a->next, *b = f ? f->next : NULL;
     const Target *t = r->ctx->target;
-    if (!b || f->level != IR_LEVEL_TILE || b->level != IR_LEVEL_TILE || !t->sms || !t->l2_bytes || t->threads_sm < r->shape->threads) return false;
+    if (!b || f->level != IR_LEVEL_TILE || b->level != IR_LEVEL_TILE || !t->sms || !t->l2_bytes || t->threads_sm < r->shape->threads)
+        return false;
     if (param_named(a, "num_sms")) return false; /* a size that is called so */
     int64_t step = ir_func_attr_int(a, "step", 0);
     if (ir_func_attr_int(f, "step", 0) != step + 1 || ir_func_attr_int(b, "step", 0) != step + 2) return false;
@@ -489,8 +497,10 @@ static IrBuilder make_grid(const Rows *r, IrFunc *func, IrValue **variables) {
 static void erase_loop(IrOp *loop) {
     for (IrOp *op = loop->regions[0]->last, *before; op; op = before) {
         before = op->prev;
-        if (op->region_count) erase_loop(op);
-        else ir_op_erase(op);
+        if (op->region_count)
+            erase_loop(op);
+        else
+            ir_op_erase(op);
     }
     ir_op_erase(loop);
 }
@@ -705,8 +715,10 @@ static void keep(Rows *r) {
     make_shares(r, shares);
     make_kept(r, kept);
     ir_func_attr_set_str(kept, "meets", shares->name);
-    if (r->counters) ir_func_attr_set_str(kept, "counters", r->counters);
-    else ir_func_attr_set_int(kept, "lags", 1);
+    if (r->counters)
+        ir_func_attr_set_str(kept, "counters", r->counters);
+    else
+        ir_func_attr_set_int(kept, "lags", 1);
     ir_func_attr_set_aff(kept, "of_row", r->chunks);
     for (unsigned i = 0; i < COUNT_OF(old); i++) {
         add_symbols(r, old[i]);

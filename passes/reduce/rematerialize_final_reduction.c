@@ -47,7 +47,8 @@ static bool is_plain(const IrOp *op) {
 static bool take_load(Near *n, const IrOp *load) {
     const IrType *t = load->results[0].type;
     AffCtx *c = n->ctx->module->affs;
-    if (is_stored_to(load->operands[0]) || load->operands[0]->def || ir_attr(load, "steps") || strchr(ir_attr_str(load, "axes", ""), 'g')) return false;
+    if (is_stored_to(load->operands[0]) || load->operands[0]->def || ir_attr(load, "steps") || strchr(ir_attr_str(load, "axes", ""), 'g'))
+        return false;
     if (t->rank > 1 || (t->rank && !aff_over_symbols(t->extents[0]))) return false;
     n->lanes = aff_max(c, n->lanes, lanes_of(n->ctx->module, t));
     return true;
@@ -57,7 +58,8 @@ static bool take_store(Near *n, const IrOp *store) {
     if (store->operand_count != 3) return false;
     const IrValue *memory = store->operands[1], *index = store->operands[2];
     int64_t at;
-    if (n->count == MOST_VALUES || memory->def || n->finish->params[memory->index].kind != IR_PARAM_WORKSPACE || memory->type->strides) return false;
+    if (n->count == MOST_VALUES || memory->def || n->finish->params[memory->index].kind != IR_PARAM_WORKSPACE || memory->type->strides)
+        return false;
     if (memory->uses->next || store->operands[0]->type->rank || strcmp(ir_attr_str(store, "axes", ""), "p") != 0) return false;
     if (n->count && index != n->stores[0]->operands[2]) return false;
     if (index->def && !aff_is_const(ir_aff_of(n->ctx->module, (IrValue *)index), &at)) return false;
@@ -76,7 +78,10 @@ static bool read_finish(Near *n) {
         if (is_terminator(op)) continue;
         folds |= op->opcode == IR_TILE_REDUCE;
         if (op->opcode == IR_PARALLEL && aff_over_symbols(loop_trips(n->ctx->module, op))) continue;
-        if (op->opcode == IR_TILE_LOAD ? !take_load(n, op) : op->opcode == IR_TILE_STORE ? !take_store(n, op) : !is_plain(op) || op->region_count) return false;
+        if (op->opcode == IR_TILE_LOAD    ? !take_load(n, op)
+            : op->opcode == IR_TILE_STORE ? !take_store(n, op)
+                                          : !is_plain(op) || op->region_count)
+            return false;
     }
     return folds && n->count && is_plain_nest(&n->ops, n->stores[0]->block);
 }
@@ -91,7 +96,9 @@ static IrOp *load_of_value(const IrFunc *func, const char *name) {
     return use->op->results[0].type->rank || strcmp(ir_attr_str(use->op, "axes", ""), "p") != 0 ? NULL : use->op;
 }
 
-static const char *value_name(const Near *n, unsigned i) { return n->finish->params[n->stores[i]->operands[1]->index].name; }
+static const char *value_name(const Near *n, unsigned i) {
+    return n->finish->params[n->stores[i]->operands[1]->index].name;
+}
 
 static bool uses(const IrFunc *func, const char *name) {
     const IrValue *memory = param_named(func, name);
@@ -104,7 +111,9 @@ static IrFunc *only_user(const Near *n) {
     for (IrFunc *g = n->ctx->module->first; g; g = g->next)
         for (unsigned i = 0; i < n->count && g->level == IR_LEVEL_TILE && g != n->finish; i++) {
             if (!uses(g, value_name(n, i))) continue;
-            if ((user && user != g) || g->state != IR_STATE_OPEN || ir_func_attr_int(g, "step", 0) <= ir_func_attr_int(n->finish, "step", 0)) return NULL;
+            if ((user && user != g) || g->state != IR_STATE_OPEN ||
+                ir_func_attr_int(g, "step", 0) <= ir_func_attr_int(n->finish, "step", 0))
+                return NULL;
             user = g;
         }
     return user;
@@ -116,7 +125,8 @@ static bool same_conditions(const Near *n, const OpList *ops) {
     for (size_t i = 0; i < n->ops.len; i++) {
         const IrOp *loop = n->ops.data[i];
         bool found = loop->opcode != IR_PARALLEL || loop->regions[0]->args[0] == n->row;
-        for (size_t k = 0; k < ops->len && !found; k++) found = ops->data[k]->opcode == IR_PARALLEL && loop_trips(m, ops->data[k]) == loop_trips(m, loop);
+        for (size_t k = 0; k < ops->len && !found; k++)
+            found = ops->data[k]->opcode == IR_PARALLEL && loop_trips(m, ops->data[k]) == loop_trips(m, loop);
         if (!found) return false;
     }
     return true;
@@ -168,7 +178,8 @@ static void add_params(const Near *n, IrFunc *func, bool memory) {
         const IrParam *p = &n->finish->params[i];
         const IrValue *arg = param_named(n->finish, p->name);
         IrValue *here = param_named(func, p->name);
-        if (p->kind == IR_PARAM_SYMBOL && p->derived) func_add_symbol(func, (DerivedSymbol){aff_sym(n->ctx->module->affs, p->name), p->derived});
+        if (p->kind == IR_PARAM_SYMBOL && p->derived)
+            func_add_symbol(func, (DerivedSymbol){aff_sym(n->ctx->module->affs, p->name), p->derived});
         if (!memory || p->kind != IR_PARAM_WORKSPACE || !arg || !arg->uses) continue;
         if (!here) func_add_workspace(func, p->name, p->type ? p->type : arg->type, p->elements);
         here = param_named(func, p->name);

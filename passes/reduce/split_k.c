@@ -10,11 +10,9 @@
  *         MARGIN_PERCENT faster than one block a tile, two more launches and the workspace's bytes counted. Where no case
  *         asks for it all is left as it was. What has to be computed for that is derived symbols: once a launch.
  * The tail: tiles that fill the machine more than once leave it half empty in their last wave. Where a case asks for it (at most TAIL_WAVES
- *         whole waves) what is divided is the tiles behind the last whole wave, and the kernel as it was makes those before them, numbered through:
- *         %whole of them. With fewer tiles than fit at once these are none, and all is as above.
- * needs:  tile functions in state open, after split_reduction; target cuda
- * keeps:  values but for the order in which floats are summed; names
- * breaks: steps are numbered anew
+ *         whole waves) what is divided is the tiles behind the last whole wave, and the kernel as it was makes those before them, numbered
+ * through: %whole of them. With fewer tiles than fit at once these are none, and all is as above. needs:  tile functions in state open,
+ * after split_reduction; target cuda keeps:  values but for the order in which floats are summed; names breaks: steps are numbered anew
  * source: split K
  *
  *     parallel(0, I) (%i) {                            parallel(0, parts) (%p) { parallel(0, I) (%i) {
@@ -26,11 +24,19 @@
 #include <math.h>
 #include <string.h>
 
-#include "analysis/gemm_cost.h"
 #include "analysis/analysis.h"
+#include "analysis/gemm_cost.h"
 #include "grid/tile_order.h"
 
-enum { TAIL_WAVES = 8 /* 0: none */, MOST_SUMS = 3, LEAST_TRIPS = 4, MARGIN_PERCENT = 20, PARTS_AT_ONCE = 16, MOST_NEAR = 4, MOST_PICOSECONDS = 1 << 30 };
+enum {
+    TAIL_WAVES = 8 /* 0: none */,
+    MOST_SUMS = 3,
+    LEAST_TRIPS = 4,
+    MARGIN_PERCENT = 20,
+    PARTS_AT_ONCE = 16,
+    MOST_NEAR = 4,
+    MOST_PICOSECONDS = 1 << 30
+};
 
 typedef struct {
     PassContext *ctx;
@@ -38,14 +44,15 @@ typedef struct {
     OpList ops;
     size_t at; /* the loop's place among them */
     IrOp *loop;
-    int64_t rows, columns;        /* of each sum */
-    const Aff *all, *trips;       /* iterations of the parallel loops; of the serial one */
-    const Aff *waves, *tiles;     /* of those iterations what fills the machine, as whole waves, before those that are divided; null: nothing, and all are */
-    int64_t step;                 /* of the serial loop's variable */
-    DerivedSymbol most, used, span, parts; /* parts there may be; 1 where it is split, else 0; iterations of a part; parts */
-    DerivedSymbol whole;                   /* the tiles of whole waves */
-    DerivedSymbol far;                     /* 1 where a step of its own sums the parts, else 0 */
-    bool may_be_far;                       /* a case has so many parts; else there is no such step, and nothing of `far` */
+    int64_t rows, columns;  /* of each sum */
+    const Aff *all, *trips; /* iterations of the parallel loops; of the serial one */
+    const Aff *waves,
+        *tiles; /* of those iterations what fills the machine, as whole waves, before those that are divided; null: nothing, and all are */
+    int64_t step;                                    /* of the serial loop's variable */
+    DerivedSymbol most, used, span, parts;           /* parts there may be; 1 where it is split, else 0; iterations of a part; parts */
+    DerivedSymbol whole;                             /* the tiles of whole waves */
+    DerivedSymbol far;                               /* 1 where a step of its own sums the parts, else 0 */
+    bool may_be_far;                                 /* a case has so many parts; else there is no such step, and nothing of `far` */
     const char *pieces[MOST_SUMS], *sums[MOST_SUMS]; /* workspaces */
 } Split;
 
@@ -124,7 +131,8 @@ static const Aff *most_parts(const Split *s, int64_t resident) {
     return aff_min(c, room, aff_floordiv(c, s->trips, aff_const(c, LEAST_TRIPS)));
 }
 
-/* Bytes that an iteration of all tiles takes from memory: what several of them load counts once. Those of a last wave take no more than each for itself. */
+/* Bytes that an iteration of all tiles takes from memory: what several of them load counts once. Those of a last wave take no more than
+ * each for itself. */
 static const Aff *bytes_of_all(const Split *s, const GemmCost *cost) {
     IrModule *m = s->ctx->module;
     const Aff *all = aff_const(m->affs, 0);
@@ -242,7 +250,8 @@ static bool ends_are_known(const Split *s) {
 
 static bool find(Split *s) {
     s->ops = ops_collect(s->ctx->scratch, s->func->body);
-    for (s->at = 0; s->at < s->ops.len && s->ops.data[s->at]->opcode != IR_FOR; s->at++) {}
+    for (s->at = 0; s->at < s->ops.len && s->ops.data[s->at]->opcode != IR_FOR; s->at++) {
+    }
     if (s->at == s->ops.len || !s->ctx->target->sms) return false;
     s->loop = s->ops.data[s->at];
     return carries_sums(s) && is_plain(s) && counts(s) && ends_are_known(s) && is_worth_it(s);
@@ -255,7 +264,8 @@ static void add_workspaces(const Split *s, IrFunc *func, bool pieces, bool sums)
     IrModule *m = s->ctx->module;
     AffCtx *c = m->affs;
     const Aff *rows = aff_mul(c, s->tiles, aff_const(c, s->rows)), *columns = aff_const(c, s->columns);
-    const Aff *elements = aff_mul(c, s->used.name, aff_mul(c, rows, columns)), *summed_elements = aff_mul(c, s->far.name, aff_mul(c, rows, columns));
+    const Aff *elements = aff_mul(c, s->used.name, aff_mul(c, rows, columns)),
+              *summed_elements = aff_mul(c, s->far.name, aff_mul(c, rows, columns));
     for (unsigned i = 0; i < s->loop->result_count; i++) {
         Dtype dtype = s->loop->results[i].type->dtype;
         const IrType *summed = ir_type_tensor(m, dtype, 2, (const Aff *[]){rows, columns});
@@ -299,8 +309,10 @@ static void number_through(const Split *s, IrFunc *func, const Aff *count, const
     for (size_t i = 0; i < loops.len; i++) {
         for (IrOp *op = loops.data[i]->regions[0]->first, *next; op; op = next) {
             next = op->next;
-            if (is_terminator(op)) ir_op_erase(op);
-            else ir_op_move_before(op, loops.data[i]);
+            if (is_terminator(op))
+                ir_op_erase(op);
+            else
+                ir_op_move_before(op, loops.data[i]);
         }
         ir_op_erase(loops.data[i]);
     }
@@ -342,8 +354,10 @@ static void make_part(const Split *s, IrFunc *func) {
     IrValue *row = first_row(s, &b, &ops), *last = ir_binary(&b, IR_ADD, row, ir_const_index(&b, s->rows));
     for (unsigned i = 0; i < loop->result_count; i++) {
         IrOp *fill = ir_op_create(&b, IR_TILE_FILL, 1, (IrValue *[]){&loop->results[i]}, 1, &loop->results[i].type);
-        if (dtype_is_float(loop->results[i].type->dtype)) ir_attr_set_float(fill, "value", 0);
-        else ir_attr_set_int(fill, "value", 0);
+        if (dtype_is_float(loop->results[i].type->dtype))
+            ir_attr_set_float(fill, "value", 0);
+        else
+            ir_attr_set_int(fill, "value", 0);
         IrValue *zero = ir_const_index(&b, 0), *columns = ir_const_index(&b, s->columns);
         IrValue *operands[] = {ir_result(fill, 0), param_named(func, s->pieces[i]), part, row, last, zero, columns};
         ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, COUNT_OF(operands), operands, 0, NULL), "axes", "prr");
@@ -419,7 +433,8 @@ static void add_more(const Split *s, IrFunc *func, IrBuilder *b, const Place *at
     IrBuilder in = ir_builder_at_end(loop->regions[0]);
     IrValue *added[MOST_SUMS];
     for (unsigned i = 0; i < count; i++)
-        added[i] = ir_binary(&in, IR_ADD, loop->regions[0]->args[1 + i], load_sum(s, func, &in, at, parts ? loop->regions[0]->args[0] : NULL, i));
+        added[i] =
+            ir_binary(&in, IR_ADD, loop->regions[0]->args[1 + i], load_sum(s, func, &in, at, parts ? loop->regions[0]->args[0] : NULL, i));
     ir_yield(&in, count, added);
     for (unsigned i = 0; i < count; i++) sums[i] = ir_result(loop, i);
 }
@@ -471,8 +486,10 @@ static void split(Split *s) {
     if (sum) step_name(sum, step_new_name(m, name, "sum"), step + 1);
     step_name(finish, step_new_name(m, name, "finish"), step + before - 1);
     make_step(s, as_it_was, false, false);
-    if (s->waves) number_through(s, as_it_was, aff_sub(c, s->all, aff_mul(c, s->used.name, s->tiles)), aff_const(c, 0));
-    else step_repeat(as_it_was, aff_sub(c, aff_const(c, 1), s->used.name), "alone");
+    if (s->waves)
+        number_through(s, as_it_was, aff_sub(c, s->all, aff_mul(c, s->used.name, s->tiles)), aff_const(c, 0));
+    else
+        step_repeat(as_it_was, aff_sub(c, aff_const(c, 1), s->used.name), "alone");
     if (sum) make_step(s, sum, true, true), make_sum(s, sum);
     make_step(s, finish, true, s->may_be_far);
     if (s->waves) number_through(s, finish, s->tiles, s->waves);

@@ -25,16 +25,27 @@
 #include <string.h>
 
 #include "analysis/analysis.h"
-#include "tile/split.h"
 #include "grid/group_rows.h"
+#include "tile/split.h"
 
 /* BLOCKS a multiprocessor are aimed at, which fills it once. Where that many are there already but few times over, the last to begin
  * run alone: up to EVEN_PARTS parts then, and EVEN_BLOCKS a multiprocessor (EVEN_PARTS = 1: none), which leaves kernels alone that
- * have a third of these, since parts cost a little themselves, and those that fill it once or nearly, with RESIDENT blocks a multiprocessor.
- * Of arg-reductions ARG_BLOCKS and ARG_PARTS: the finish reads elements again, one by one, and holds all parts.
- * A part reads PART_BYTES, a transcendental function counting as so many. */
-enum { MOST_FOLDS = 3, BLOCKS = 8, EVEN_BLOCKS = 48, EVEN_PARTS = 4, RESIDENT = 4, LEAST_PARTS = 3, PART_BYTES = 1 << 14, FUNCTION_BYTES = 16, LEAST_UNIT = 32,
-       ARG_BLOCKS = 2, ARG_PARTS = 32 /* 0: no arg-reductions */ };
+ * have a third of these, since parts cost a little themselves, and those that fill it once or nearly, with RESIDENT blocks a
+ * multiprocessor. Of arg-reductions ARG_BLOCKS and ARG_PARTS: the finish reads elements again, one by one, and holds all parts. A part
+ * reads PART_BYTES, a transcendental function counting as so many. */
+enum {
+    MOST_FOLDS = 3,
+    BLOCKS = 8,
+    EVEN_BLOCKS = 48,
+    EVEN_PARTS = 4,
+    RESIDENT = 4,
+    LEAST_PARTS = 3,
+    PART_BYTES = 1 << 14,
+    FUNCTION_BYTES = 16,
+    LEAST_UNIT = 32,
+    ARG_BLOCKS = 2,
+    ARG_PARTS = 32 /* 0: no arg-reductions */
+};
 
 typedef struct {
     PassContext *ctx;
@@ -44,10 +55,10 @@ typedef struct {
     OpList ops;
     size_t folds[MOST_FOLDS]; /* their numbers in program order */
     unsigned fold_count;
-    const Aff *iterations;               /* of the kernel, all loops together */
-    int64_t unit;                        /* parts are multiples of so many lanes */
-    int64_t together;                    /* iterations that will be one (group_rows) */
-    const Aff *used_here;                /* over the sizes of a case: 1 or 0 */
+    const Aff *iterations; /* of the kernel, all loops together */
+    int64_t unit;          /* parts are multiples of so many lanes */
+    int64_t together;      /* iterations that will be one (group_rows) */
+    const Aff *used_here;  /* over the sizes of a case: 1 or 0 */
     DerivedSymbol most, used, pieces, parts;
     const char *workspaces[MOST_FOLDS];
     unsigned axis[MOST_FOLDS]; /* in place: which axis of the workspace holds the parts */
@@ -67,7 +78,9 @@ static bool is_whole_load(const Spread *s, const IrOp *load) {
     return all && aff_is_const(ir_aff_of(m, load->operands[operand]), &begin) && begin == 0;
 }
 
-static bool is_fold(const IrOp *op) { return op->opcode == IR_TILE_REDUCE || (op->opcode == IR_TILE_ARG && ARG_PARTS); }
+static bool is_fold(const IrOp *op) {
+    return op->opcode == IR_TILE_REDUCE || (op->opcode == IR_TILE_ARG && ARG_PARTS);
+}
 
 static unsigned fold_axis(const IrOp *fold) {
     return (unsigned)(fold->opcode == IR_TILE_ARG ? ir_attr_int(fold, "axis", 0) : ir_attr(fold, "axes")->ints[0]);
@@ -263,7 +276,8 @@ static bool reads_to_fold(IrModule *m, const IrValue *memory, unsigned axis, con
         unsigned operand = slice.axes[axis].operand;
         const Aff *extent = memory->type->extents[axis];
         if (!aff_is_const(ir_aff_of(m, load->operands[operand]), &begin) || begin) return false;
-        if (ir_aff_of(m, load->operands[operand + 1]) != extent || load->results[0].type->extents[slice.axes[axis].axis] != extent) return false;
+        if (ir_aff_of(m, load->operands[operand + 1]) != extent || load->results[0].type->extents[slice.axes[axis].axis] != extent)
+            return false;
         for (const IrUse *user = load->results[0].uses; user; user = user->next) {
             const IrAttr *axes = ir_attr(user->op, "axes");
             if (user->op->opcode != IR_TILE_REDUCE || strcmp(ir_attr_str(user->op, "kind", ""), kind) != 0) return false;
@@ -296,7 +310,8 @@ static bool may_stay_in_place(Spread *s) {
     for (unsigned i = 0; i < s->fold_count; i++) {
         const IrOp *fold = s->ops.data[s->folds[i]];
         const IrUse *use = fold->results[0].uses;
-        if (fold->opcode == IR_TILE_ARG || fold->results[0].type->rank || !use || use->next || use->op->opcode != IR_TILE_STORE) return false;
+        if (fold->opcode == IR_TILE_ARG || fold->results[0].type->rank || !use || use->next || use->op->opcode != IR_TILE_STORE)
+            return false;
         const IrValue *memory = use->op->operands[1];
         const char *axes = ir_attr_str(use->op, "axes", "");
         if (memory->def || memory->type->strides || s->func->params[memory->index].kind != IR_PARAM_WORKSPACE) return false;
@@ -392,7 +407,9 @@ static unsigned parts_slice(const Spread *s, IrBuilder *b, const IrOp *fold, con
         axes[a + 1] = a == own && !last ? 'p' : 'r';
         operands[n++] = a == own ? first : ir_const_index(b, 0);
         if (a == own && last) operands[n++] = last;
-        if (a != own) operands[n++] = ir_aff_emit(b, p && p->axes[a].hi ? aff_min(s->ctx->module->affs, p->axes[a].hi, t->extents[a]) : t->extents[a]);
+        if (a != own)
+            operands[n++] =
+                ir_aff_emit(b, p && p->axes[a].hi ? aff_min(s->ctx->module->affs, p->axes[a].hi, t->extents[a]) : t->extents[a]);
     }
     return n;
 }
@@ -417,7 +434,8 @@ static void store_part(const Spread *s, IrFunc *func, IrOp *fold, unsigned which
     ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, n + 2, operands, 0, NULL), "axes", axes);
 }
 
-/* Part after part, an element each, so that neighbours stay neighbours (group_rows); where an index may lie outside, each element's parts side by side. */
+/* Part after part, an element each, so that neighbours stay neighbours (group_rows); where an index may lie outside, each element's parts
+ * side by side. */
 static void store_in_place(const Spread *s, IrFunc *func, IrOp *store, unsigned which, IrValue *part) {
     IrModule *m = s->ctx->module;
     AffFacts *facts = ir_facts_at(s->ctx->scratch, store);
@@ -425,7 +443,8 @@ static void store_in_place(const Spread *s, IrFunc *func, IrOp *store, unsigned 
     unsigned operand = 2 + s->axis[which];
     IrValue *index = store->operands[operand], *parts = ir_aff_emit(&b, s->parts.name);
     const Aff *at = ir_aff_of(m, index), *extent = store->operands[1]->type->extents[s->axis[which]];
-    bool inside = aff_prove_nonneg(facts, at) && aff_prove_nonneg(facts, aff_sub(m->affs, aff_sub(m->affs, extent, at), aff_const(m->affs, 1)));
+    bool inside =
+        aff_prove_nonneg(facts, at) && aff_prove_nonneg(facts, aff_sub(m->affs, aff_sub(m->affs, extent, at), aff_const(m->affs, 1)));
     widen(s, func, s->workspaces[which], s->axis[which]);
     IrValue *first = ir_binary(&b, IR_MUL, inside ? part : index, inside ? ir_aff_emit(&b, extent) : parts);
     ir_set_operand(store, operand, ir_binary(&b, IR_ADD, first, inside ? index : part));
@@ -501,7 +520,8 @@ static void make_finish(const Spread *s, IrFunc *func) {
         b.span = fold->span;
         IrValue *operands[2 * IR_SLICE_MAX_RANK + 4] = {param_named(func, s->workspaces[i])};
         char axes[IR_SLICE_MAX_RANK + 2] = {0};
-        unsigned n = parts_slice(s, &b, fold, &present[i], iteration(&b, &ops), ir_const_index(&b, 0), ir_aff_emit(&b, s->parts.name), operands + 1, axes);
+        unsigned n = parts_slice(s, &b, fold, &present[i], iteration(&b, &ops), ir_const_index(&b, 0), ir_aff_emit(&b, s->parts.name),
+                                 operands + 1, axes);
         const Aff *extent = has_arg(s) ? aff_const(m->affs, ARG_PARTS) : s->parts.name;
         const IrType *type = tile_with_extent(m, fold->operands[0]->type, fold_axis(fold), extent);
         type = ir_type_with_dtype(m, type, fold->results[0].type->dtype);

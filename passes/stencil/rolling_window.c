@@ -17,8 +17,8 @@
 #include "window_internal.h"
 
 enum {
-    MAX_LINES = 16,         /* carried */
-    MAX_CARRIED = 64,       /* registers */
+    MAX_LINES = 16,            /* carried */
+    MAX_CARRIED = 64,          /* registers */
     MAX_RING_BYTES = 72 << 10, /* of MAX_BOXES: three blocks on a multiprocessor ... */
     RING_WARPS = 8,            /* ... of so many warps */
     MAX_GROUP = 16,            /* iterations */
@@ -33,14 +33,14 @@ typedef struct {
     PassContext *ctx;
     IrModule *m;
     IrFunc *func;
-    Window w;        /* all loops: the outermost goes over the lines */
-    IrOp *by, *loop; /* what combines; the loop that rolls */
-    int64_t forward, later; /* S/g, D/g */
+    Window w;                   /* all loops: the outermost goes over the lines */
+    IrOp *by, *loop;            /* what combines; the loop that rolls */
+    int64_t forward, later;     /* S/g, D/g */
     int64_t lines, kept, fresh; /* of an iteration; those that earlier ones had, and had not */
     int64_t boxes, held, unrolled;
-    int64_t group; /* iterations whose new lines are one box; 0: each line has a box of its own */
-    int64_t front; /* such boxes with the lines in front of the loop */
-    IrOp *groups;  /* the loop over groups around `loop`, null: none */
+    int64_t group;        /* iterations whose new lines are one box; 0: each line has a box of its own */
+    int64_t front;        /* such boxes with the lines in front of the loop */
+    IrOp *groups;         /* the loop over groups around `loop`, null: none */
     IrValue *total, *box; /* of groups: iterations of all, the box that is read */
     WindowStage *stage;
 } Roll;
@@ -165,7 +165,9 @@ static IrValue *neutral_of(IrBuilder *b, const IrOp *by) {
 
 /* Do the new lines of successive iterations lie at one distance, and those in front of the loop at that distance, too? It is D where an
  * iteration moves by lines, else, where each has one new line, S. */
-static bool is_even(const Roll *r) { return r->later == 1 ? r->forward <= r->lines : r->forward == 1; }
+static bool is_even(const Roll *r) {
+    return r->later == 1 ? r->forward <= r->lines : r->forward == 1;
+}
 
 /* Gives the window an axis of the new lines of a group. */
 static void add_group(const Roll *r, Window *w, int64_t group) {
@@ -200,7 +202,8 @@ static bool plan(Roll *r) {
     for (unsigned a = 0; a < line.axis_count; a++) r->held *= line.axes[a].extent;
     r->held += results_of(&line) * (1 + r->kept * r->later);
     if (r->groups) return plan_boxes(r, &line, r->group);
-    int64_t front = r->loop->block == r->func->body ? MAX_FRONT : 1; /* around again, more boxes in front are beyond what proves the barriers */
+    int64_t front =
+        r->loop->block == r->func->body ? MAX_FRONT : 1; /* around again, more boxes in front are beyond what proves the barriers */
     for (int64_t group = MAX_GROUP; is_even(r) && group > 0; group--) {
         int64_t lines = group * r->fresh;
         if (lines > 1 && lines * front >= r->kept * r->later && plan_boxes(r, &line, group)) return true;
@@ -217,22 +220,34 @@ static bool finds(Roll *r, IrOp *map) {
 
 /* ---- The code ---- */
 
-static void barrier(IrBuilder *b) { ir_attr_set_str(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block"); }
+static void barrier(IrBuilder *b) {
+    ir_attr_set_str(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block");
+}
 
-static void commit(IrBuilder *b) { ir_op_create(b, IR_ASYNC_COMMIT, 0, NULL, 0, NULL); }
+static void commit(IrBuilder *b) {
+    ir_op_create(b, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
+}
 
-static void wait(IrBuilder *b, int64_t pending) { ir_attr_set_int(ir_op_create(b, IR_ASYNC_WAIT, 0, NULL, 0, NULL), "pending", pending); }
+static void wait(IrBuilder *b, int64_t pending) {
+    ir_attr_set_int(ir_op_create(b, IR_ASYNC_WAIT, 0, NULL, 0, NULL), "pending", pending);
+}
 
-static IrValue *add(IrBuilder *b, IrValue *v, int64_t n) { return ir_binary(b, IR_ADD, v, ir_const_index(b, n)); }
+static IrValue *add(IrBuilder *b, IrValue *v, int64_t n) {
+    return ir_binary(b, IR_ADD, v, ir_const_index(b, n));
+}
 
-static IrValue *variable_of(const IrOp *loop) { return loop->regions[0]->args[0]; }
+static IrValue *variable_of(const IrOp *loop) {
+    return loop->regions[0]->args[0];
+}
 
 static IrValue *iterations_left(const Roll *r, IrBuilder *b, IrValue *k) {
     return ir_binary(b, IR_SUB, r->total, ir_binary(b, IR_MUL, k, ir_const_index(b, r->group)));
 }
 
 /* What the window's loop calls that line. */
-static IrValue *number_of(const Roll *r, IrBuilder *b, IrValue *line) { return add(b, line, r->w.vars[r->w.var_count - 1].first); }
+static IrValue *number_of(const Roll *r, IrBuilder *b, IrValue *line) {
+    return add(b, line, r->w.vars[r->w.var_count - 1].first);
+}
 
 static IrOp *map_like(IrBuilder *b, const IrType *type, IrBuilder *in) {
     int64_t extents[WINDOW_VARS];
@@ -291,7 +306,9 @@ static void copy_line(const Roll *r, IrBuilder *b, Place p, IrValue *box) {
 }
 
 /* Lines of a box of groups. */
-static int64_t room_of(const Roll *r) { return r->group * r->fresh; }
+static int64_t room_of(const Roll *r) {
+    return r->group * r->fresh;
+}
 
 /* In box `front` of those with the lines in front of the loop. */
 static int64_t lines_in_front(const Roll *r, int64_t front) {
@@ -308,15 +325,18 @@ static Place place_at_distance(const Roll *r, IrBuilder *b, IrValue *n) {
 /* Copies the new lines of that group, as many as there are, into that box; k null: lines in front of the loop. */
 static void copy_group(const Roll *r, IrBuilder *b, IrValue *k, int64_t front, IrValue *box) {
     IrValue *zero = ir_const_index(b, 0), *lines;
-    if (k) lines = ir_binary(b, IR_MUL, iterations_left(r, b, k), ir_const_index(b, r->fresh));
-    else lines = ir_select(b, ir_binary(b, IR_LT, zero, r->total), ir_const_index(b, lines_in_front(r, front)), zero);
+    if (k)
+        lines = ir_binary(b, IR_MUL, iterations_left(r, b, k), ir_const_index(b, r->fresh));
+    else
+        lines = ir_select(b, ir_binary(b, IR_LT, zero, r->total), ir_const_index(b, lines_in_front(r, front)), zero);
     IrValue *exists = ir_binary(b, IR_LT, zero, lines);
     IrOp *branch = ir_op_create(b, IR_IF, 1, &exists, 0, NULL);
     IrBuilder in = ir_builder_at_end(branch->regions[0]);
     in.span = b->span;
     Place p = {zero, ir_const_index(&in, r->kept)};
     if (!k) p = place_at_distance(r, &in, ir_const_index(&in, front * room_of(r)));
-    WindowTurn turns[3] = {{variable_of(r->groups), k ? k : zero}, {variable_of(r->loop), p.z}, {variable_of(r->w.outermost), number_of(r, &in, p.line)}};
+    WindowTurn turns[3] = {
+        {variable_of(r->groups), k ? k : zero}, {variable_of(r->loop), p.z}, {variable_of(r->w.outermost), number_of(r, &in, p.line)}};
     window_stage_copy(r->stage, &in, 3, turns, box, lines);
     ir_yield(&in, 0, NULL);
 }
@@ -380,7 +400,9 @@ static Place place_of(const Roll *r, IrBuilder *b, IrValue *n) {
     return (Place){ir_select(b, in_front, x.z, y.z), ir_select(b, in_front, x.line, y.line)};
 }
 
-static IrValue *box_of(const Roll *r, IrBuilder *b, IrValue *n) { return ir_binary(b, IR_MOD, n, ir_const_index(b, r->boxes)); }
+static IrValue *box_of(const Roll *r, IrBuilder *b, IrValue *n) {
+    return ir_binary(b, IR_MOD, n, ir_const_index(b, r->boxes));
+}
 
 static void copy_ahead(const Roll *r, IrBuilder *b, IrValue *number, IrValue *n, IrValue *z) {
     IrValue *next = add(b, n, r->boxes - 1);
@@ -391,9 +413,10 @@ static void copy_ahead(const Roll *r, IrBuilder *b, IrValue *number, IrValue *n,
 }
 
 /* A loop that takes lines from their boxes, one after the other, so that the elements of one at a time are held: `count`
- * of them, the first of which has number `number`, of groups: in the box. z: the iteration that they belong to; null: they stand in front of the
- * loop, behind `first` others. In values[0] they are combined, null: they are not; behind it come the last `last` of them. */
-static void take_lines(const Roll *r, IrBuilder *b, int64_t count, int64_t first, IrValue *number, IrValue *z, unsigned last, IrValue **values) {
+ * of them, the first of which has number `number`, of groups: in the box. z: the iteration that they belong to; null: they stand in front
+ * of the loop, behind `first` others. In values[0] they are combined, null: they are not; behind it come the last `last` of them. */
+static void take_lines(const Roll *r, IrBuilder *b, int64_t count, int64_t first, IrValue *number, IrValue *z, unsigned last,
+                       IrValue **values) {
     unsigned from = values[0] ? 0 : 1;
     for (unsigned i = 0; i < last; i++) values[1 + i] = neutral_fragment(r, b);
     IrOp *loop = ir_for(b, ir_const_index(b, 0), ir_const_index(b, count), ir_const_index(b, 1), 1 - from + last, values + from, "line");

@@ -24,13 +24,13 @@
 #include "window_internal.h"
 
 enum {
-    MAX_TRIPS = 32,     /* of one loop */
-    MAX_HELD = 64,      /* registers of a fragment ... */
-    MAX_ALL_HELD = 128, /* and of all in a block */
-    OTHERS = 16,        /* registers of a thread beside those of what loops carry, where windows lie in shared memory */
+    MAX_TRIPS = 32,      /* of one loop */
+    MAX_HELD = 64,       /* registers of a fragment ... */
+    MAX_ALL_HELD = 128,  /* and of all in a block */
+    OTHERS = 16,         /* registers of a thread beside those of what loops carry, where windows lie in shared memory */
     SYSTEM_BYTES = 1024, /* of shared memory: a block's that are not its own */
-    MAX_READS = 256,    /* of it, unrolled */
-    MAX_UNROLLED = 4096 /* ops of the loops, unrolled */
+    MAX_READS = 256,     /* of it, unrolled */
+    MAX_UNROLLED = 4096  /* ops of the loops, unrolled */
 };
 
 /* ---- Linear forms ---- */
@@ -102,8 +102,7 @@ static const Aff *divided(AffCtx *c, const Aff *e, int64_t d) {
     if (d == 1) return e;
     if (e->kind == AFF_CONST) return aff_const(c, e->value / d);
     const Aff *sum = aff_const(c, e->value / d);
-    for (size_t i = 0; i < e->count; i++)
-        sum = aff_add(c, sum, aff_mul(c, aff_const(c, e->coefs[i] / d), e->args[i]));
+    for (size_t i = 0; i < e->count; i++) sum = aff_add(c, sum, aff_mul(c, aff_const(c, e->coefs[i] / d), e->args[i]));
     return sum;
 }
 
@@ -112,17 +111,14 @@ static const Aff *divided(AffCtx *c, const Aff *e, int64_t d) {
 static bool is_read_only(const IrValue *pointer) {
     if (pointer->def || pointer->type->kind != IR_TYPE_PTR) return false;
     for (const IrUse *u = pointer->uses; u; u = u->next)
-        if (u->index != 0 || (u->op->opcode != IR_MEM_LOAD && u->op->opcode != IR_ASYNC_COPY))
-            return false;
+        if (u->index != 0 || (u->op->opcode != IR_MEM_LOAD && u->op->opcode != IR_ASYNC_COPY)) return false;
     return true;
 }
 
 IrOp *window_load_of(const IrOp *map) {
     if (map->opcode != IR_MAP || map->result_count != 1) return NULL;
     IrOp *load = map->regions[0]->last->operands[0]->def;
-    if (!load || load->opcode != IR_MEM_LOAD || load->block != map->regions[0] ||
-        load->results[0].type->width > 1)
-        return NULL;
+    if (!load || load->opcode != IR_MEM_LOAD || load->block != map->regions[0] || load->results[0].type->width > 1) return NULL;
     for (const IrOp *op = map->regions[0]->first; op != map->regions[0]->last; op = op->next)
         if (op != load && (!ir_has_trait(op, IR_PURE) || op->region_count)) return NULL;
     return is_read_only(load->operands[0]) ? load : NULL;
@@ -130,10 +126,8 @@ IrOp *window_load_of(const IrOp *map) {
 
 static bool constant_bounds(IrModule *m, const IrOp *loop, int64_t *first, int64_t *count) {
     int64_t ub, step;
-    if (!aff_is_const(ir_aff_of(m, loop->operands[0]), first) ||
-        !aff_is_const(ir_aff_of(m, loop->operands[1]), &ub) ||
-        !aff_is_const(ir_aff_of(m, loop->operands[2]), &step) || step != 1 || ub - *first < 1 ||
-        ub - *first > MAX_TRIPS)
+    if (!aff_is_const(ir_aff_of(m, loop->operands[0]), first) || !aff_is_const(ir_aff_of(m, loop->operands[1]), &ub) ||
+        !aff_is_const(ir_aff_of(m, loop->operands[2]), &step) || step != 1 || ub - *first < 1 || ub - *first > MAX_TRIPS)
         return false;
     *count = ub - *first;
     return true;
@@ -141,8 +135,7 @@ static bool constant_bounds(IrModule *m, const IrOp *loop, int64_t *first, int64
 
 static bool add_atoms(Window *w, IrValue *mask) {
     IrOp *op = mask->def;
-    if (op && op->opcode == IR_AND)
-        return add_atoms(w, op->operands[0]) && add_atoms(w, op->operands[1]);
+    if (op && op->opcode == IR_AND) return add_atoms(w, op->operands[0]) && add_atoms(w, op->operands[1]);
     if (w->atom_count == WINDOW_ATOMS) return false;
     WindowAtom *a = &w->atoms[w->atom_count++];
     *a = (WindowAtom){0};
@@ -150,12 +143,9 @@ static bool add_atoms(Window *w, IrValue *mask) {
         a->other = mask;
         return true;
     }
-    if (!op || (op->opcode != IR_LT && op->opcode != IR_LE) ||
-        op->operands[0]->type != ir_type_index(w->m))
-        return false;
+    if (!op || (op->opcode != IR_LT && op->opcode != IR_LE) || op->operands[0]->type != ir_type_index(w->m)) return false;
     AffCtx *c = w->m->affs;
-    const Aff *e = aff_sub(c, ir_aff_of(w->m, op->operands[1]), ir_aff_of(w->m, op->operands[0])),
-              *slopes[WINDOW_VARS];
+    const Aff *e = aff_sub(c, ir_aff_of(w->m, op->operands[1]), ir_aff_of(w->m, op->operands[0])), *slopes[WINDOW_VARS];
     if (op->opcode == IR_LT) e = aff_sub(c, e, aff_const(c, 1));
     if (!linear_form(w, e, &a->fixed, slopes)) return false;
     for (unsigned i = 0; i < w->var_count; i++)
@@ -233,8 +223,7 @@ static void choose_axes(Window *w) {
     }
     for (unsigned a = 0; a < w->atom_count; a++)
         for (unsigned i = 0; i < w->var_count; i++)
-            if (w->vars[i].axis >= 0)
-                w->atoms[a].held[w->vars[i].axis] = w->atoms[a].slope[i] / w->vars[i].scale;
+            if (w->vars[i].axis >= 0) w->atoms[a].held[w->vars[i].axis] = w->atoms[a].slope[i] / w->vars[i].scale;
 }
 
 static int64_t held_elements(const Window *w) {
@@ -272,14 +261,12 @@ bool window_find(PassContext *ctx, IrOp *map, IrOp *load, unsigned depth, Window
     w->map_rank = map->regions[0]->arg_count;
     if (w->map_rank + depth > WINDOW_VARS) return false;
     for (unsigned i = 0; i < w->map_rank; i++)
-        w->vars[w->var_count++] =
-            (WindowVar){.value = map->regions[0]->args[i], .count = extents->ints[i]};
+        w->vars[w->var_count++] = (WindowVar){.value = map->regions[0]->args[i], .count = extents->ints[i]};
     int64_t trips = 1;
     for (unsigned d = 0; d < depth; d++) {
         IrOp *loop = w->outermost->block->parent;
         WindowVar v = {0};
-        if (!loop || loop->opcode != IR_FOR || !constant_bounds(w->m, loop, &v.first, &v.count))
-            return false;
+        if (!loop || loop->opcode != IR_FOR || !constant_bounds(w->m, loop, &v.first, &v.count)) return false;
         v.value = loop->regions[0]->args[0];
         w->vars[w->var_count++] = v;
         w->loops[w->loop_count++] = loop;
@@ -351,10 +338,8 @@ static IrValue *all_inside(const Window *w, IrBuilder *b) {
     for (unsigned a = 0; a < w->atom_count; a++) {
         const WindowAtom *atom = &w->atoms[a];
         const Aff *corner[WINDOW_VARS];
-        for (unsigned i = 0; i < w->axis_count; i++)
-            corner[i] = aff_const(c, atom->held[i] < 0 ? w->axes[i].extent - 1 : 0);
-        all =
-            and_of(b, all, atom->other ? atom->other : at_least_zero(b, atom_at(w, atom, corner)));
+        for (unsigned i = 0; i < w->axis_count; i++) corner[i] = aff_const(c, atom->held[i] < 0 ? w->axes[i].extent - 1 : 0);
+        all = and_of(b, all, atom->other ? atom->other : at_least_zero(b, atom_at(w, atom, corner)));
     }
     return all;
 }
@@ -375,22 +360,17 @@ static IrValue *load_map(const Window *w, IrBuilder *b, bool masked) {
     }
     IrValue *at = ir_aff_emit(&outer, offset), *mask = NULL;
     for (unsigned i = 0; i < w->axis_count; i++)
-        at = ir_binary(&inner, IR_ADD, at,
-                       ir_binary(&inner, IR_MUL, map->regions[0]->args[i],
-                                 ir_aff_emit(&outer, w->axes[i].stride)));
+        at = ir_binary(&inner, IR_ADD, at, ir_binary(&inner, IR_MUL, map->regions[0]->args[i], ir_aff_emit(&outer, w->axes[i].stride)));
     for (unsigned a = 0; a < w->atom_count && masked; a++) {
         const WindowAtom *atom = &w->atoms[a];
-        mask = and_of(&inner, mask,
-                      atom->other ? atom->other : at_least_zero(&inner, atom_at(w, atom, index)));
+        mask = and_of(&inner, mask, atom->other ? atom->other : at_least_zero(&inner, atom_at(w, atom, index)));
     }
     IrValue *operands[4] = {w->load->operands[0], at, mask, NULL};
     if (mask) {
         IrValue *other = w->load->operands[3];
-        operands[3] =
-            is_inside_op(home_of(other), w->outermost)
-                ? ir_result(ir_op_clone(&outer, other->def, ir_value_map_create(w->ctx->scratch)),
-                            0)
-                : other;
+        operands[3] = is_inside_op(home_of(other), w->outermost)
+                          ? ir_result(ir_op_clone(&outer, other->def, ir_value_map_create(w->ctx->scratch)), 0)
+                          : other;
     }
     IrOp *load = ir_op_create(&inner, IR_MEM_LOAD, mask ? 4 : 2, operands, 1, &scalar);
     ir_attr_copy(load, w->load, "align");
@@ -408,8 +388,7 @@ static IrValue *load_window(const Window *w) {
     IrValue *inside = all_inside(w, &b);
     int64_t extents[WINDOW_VARS];
     for (unsigned i = 0; i < w->axis_count; i++) extents[i] = w->axes[i].extent;
-    const IrType *type =
-        ir_type_frag(w->m, w->load->results[0].type->dtype, w->axis_count, extents);
+    const IrType *type = ir_type_frag(w->m, w->load->results[0].type->dtype, w->axis_count, extents);
     IrOp *branch = ir_op_create(&b, IR_IF, 1, &inside, 1, &type);
     for (unsigned r = 0; r < 2; r++) {
         IrBuilder inner = ir_builder_at_end(branch->regions[r]);
@@ -460,7 +439,9 @@ static bool is_own_element(const Window *w, const IrOp *get, const IrOp *map, co
     return true;
 }
 
-static bool is_used_once(const IrValue *v) { return v->uses && !v->uses->next; }
+static bool is_used_once(const IrValue *v) {
+    return v->uses && !v->uses->next;
+}
 
 /* Do the loops do anything but what `map` makes of the window's? */
 static bool does_more(const Window *w, const IrOp *map) {
@@ -486,12 +467,23 @@ IrOp *window_combining(const Window *w) {
     IrOp *op = map->regions[0]->last->operands[0]->def;
     if (!op || op->block != map->regions[0]) return NULL;
     switch (op->opcode) {
-    case IR_ADD: case IR_MUL: case IR_MAX: case IR_MIN: case IR_MAXNUM: case IR_MINNUM: case IR_AND: case IR_OR: case IR_XOR: break;
-    default: return NULL;
+    case IR_ADD:
+    case IR_MUL:
+    case IR_MAX:
+    case IR_MIN:
+    case IR_MAXNUM:
+    case IR_MINNUM:
+    case IR_AND:
+    case IR_OR:
+    case IR_XOR:
+        break;
+    default:
+        return NULL;
     }
     if (does_more(w, map)) return NULL;
     for (unsigned i = 0; i < 2; i++)
-        if (is_own_element(w, op->operands[i]->def, map, body->args[1]) && is_own_element(w, op->operands[1 - i]->def, map, ir_result(w->map, 0)))
+        if (is_own_element(w, op->operands[i]->def, map, body->args[1]) &&
+            is_own_element(w, op->operands[1 - i]->def, map, ir_result(w->map, 0)))
             return op;
     return NULL;
 }
@@ -575,7 +567,9 @@ static bool fits_folded(const Window *w, int64_t unrolled) {
     return held_elements(w) <= MAX_READS && held_registers(&folded) <= MAX_HELD && reads(&folded) <= MAX_READS && unrolled <= MAX_UNROLLED;
 }
 
-void window_take(Window *w, IrValue *held) { read_window(w, fold_axes(w, held)); }
+void window_take(Window *w, IrValue *held) {
+    read_window(w, fold_axes(w, held));
+}
 
 /* Elements of less than a word: those side by side in memory are the last axis of the fragment, so that words of them can be read. */
 static void put_words_last(Window *w) {
@@ -586,8 +580,10 @@ static void put_words_last(Window *w) {
     WindowAxis axis = w->axes[from];
     w->axes[from] = w->axes[last], w->axes[last] = axis;
     for (unsigned i = 0; i < w->var_count; i++) {
-        if (w->vars[i].axis == (int)from) w->vars[i].axis = (int)last;
-        else if (w->vars[i].axis == (int)last) w->vars[i].axis = (int)from;
+        if (w->vars[i].axis == (int)from)
+            w->vars[i].axis = (int)last;
+        else if (w->vars[i].axis == (int)last)
+            w->vars[i].axis = (int)from;
     }
     for (unsigned a = 0; a < w->atom_count; a++) {
         int64_t held = w->atoms[a].held[from];
@@ -650,8 +646,9 @@ static int64_t frag_elements(const IrType *t) {
     return n;
 }
 
-/* Blocks that copy, wait, compute and store once each stand beside as many others as boxes and registers leave room for: some copy while others
- * store. Registers are those of what loops carry and OTHERS more, so that no compiler keeps a whole window in them, which lies in shared memory. */
+/* Blocks that copy, wait, compute and store once each stand beside as many others as boxes and registers leave room for: some copy while
+ * others store. Registers are those of what loops carry and OTHERS more, so that no compiler keeps a whole window in them, which lies in
+ * shared memory. */
 static void ask_for_blocks(PassContext *ctx, IrFunc *f, const OpList *ops) {
     const Target *t = ctx->target;
     int64_t carried = 0;

@@ -1,7 +1,7 @@
-/* Skewed boxes, for window_stage: lines that begin anywhere, of tensors that begin at a multiple of 16 bytes, are copied as the whole pieces
- * that they lie in. A line then stands in the box as many elements behind a multiple of 16 bytes as it does in memory (its
- * skew, known at the launch), and is read there. What of a first piece lies in front of the line is the line's before: where
- * a window reads there it is not what stands in the box that counts, but the condition, which is asked again. */
+/* Skewed boxes, for window_stage: lines that begin anywhere, of tensors that begin at a multiple of 16 bytes, are copied as the whole
+ * pieces that they lie in. A line then stands in the box as many elements behind a multiple of 16 bytes as it does in memory (its skew,
+ * known at the launch), and is read there. What of a first piece lies in front of the line is the line's before: where a window reads there
+ * it is not what stands in the box that counts, but the condition, which is asked again. */
 #include "window_stage.h"
 
 /* Conditions on the index along a line must be on it alone: the columns. */
@@ -77,8 +77,10 @@ IrValue *window_skew_mask(const WindowStage *s, IrBuilder *outer, IrBuilder *b, 
         for (unsigned i = 0; i < s->axis_count; i++)
             if (s->axes[i].slope[a]) at = add(b, at, times(b, index[i], s->axes[i].slope[a]));
         if (columns > 0) at = ir_binary(b, IR_SUB, at, skew);
-        if (columns < 0) *left = *left ? ir_binary(b, IR_MIN, *left, at) : at;
-        else mask = and_of(b, mask, at_least_zero(b, at));
+        if (columns < 0)
+            *left = *left ? ir_binary(b, IR_MIN, *left, at) : at;
+        else
+            mask = and_of(b, mask, at_least_zero(b, at));
     }
     if (*left) *left = clamped(s, b, *left, 1 - SKEWS, SKEWS);
     return mask;
@@ -95,7 +97,8 @@ IrValue *window_skew_line(WindowStage *s, IrBuilder *b, const Window *inner, IrV
     AffCtx *c = s->w.m->affs;
     const Aff *base = window_at_thread(s, inner->base, 0, 0); /* never null: the plan has asked it of the same window */
     int64_t column = s->axes[0].start;
-    for (unsigned a = 0; a < inner->axis_count; a++) base = aff_sub(c, base, aff_mul(c, inner->axes[a].stride, aff_const(c, inner->axes[a].start)));
+    for (unsigned a = 0; a < inner->axis_count; a++)
+        base = aff_sub(c, base, aff_mul(c, inner->axes[a].stride, aff_const(c, inner->axes[a].start)));
     IrValue *at = ir_aff_emit(b, base);
     for (unsigned i = 0; i < s->w.var_count; i++) {
         const Member *m = &s->members[i];

@@ -60,9 +60,13 @@ static bool over_threads(WindowStage *s, const Aff *e, const Aff **base, const A
 
 /* ---- The box ---- */
 
-static int64_t lowest(const Member *m) { return m->scale < 0 ? m->scale * (m->count - 1) : 0; }
+static int64_t lowest(const Member *m) {
+    return m->scale < 0 ? m->scale * (m->count - 1) : 0;
+}
 
-static int64_t span_of(int64_t scale, int64_t count) { return (scale < 0 ? -scale : scale) * (count - 1); }
+static int64_t span_of(int64_t scale, int64_t count) {
+    return (scale < 0 ? -scale : scale) * (count - 1);
+}
 
 /* The member moves along the axis, whose step may become a part of itself. */
 static bool join(WindowStage *s, Member *m, int axis) {
@@ -151,8 +155,10 @@ static bool put_contiguous_first(WindowStage *s) {
     s->axes[0] = first;
     for (unsigned i = 0; i < s->member_count; i++) {
         Member *m = &s->members[i];
-        if (m->axis == best) m->axis = 0;
-        else if (m->axis == 0) m->axis = best;
+        if (m->axis == best)
+            m->axis = 0;
+        else if (m->axis == 0)
+            m->axis = best;
     }
     return true;
 }
@@ -163,7 +169,8 @@ static bool add_members(WindowStage *s) {
     unsigned bits = LANE_BITS + s->warp_bits;
     if (!over_threads(s, w->base, &s->base, slopes)) return false;
     s->member_count = w->var_count + bits;
-    for (unsigned i = 0; i < w->var_count; i++) s->members[i] = (Member){.stride = w->vars[i].stride, .count = w->vars[i].count, .axis = -1};
+    for (unsigned i = 0; i < w->var_count; i++)
+        s->members[i] = (Member){.stride = w->vars[i].stride, .count = w->vars[i].count, .axis = -1};
     for (unsigned i = 0; i < bits; i++) s->members[w->var_count + i] = (Member){.stride = slopes[i], .count = 2, .axis = -1};
     for (unsigned a = 0; a < w->atom_count; a++) {
         const WindowAtom *atom = &w->atoms[a];
@@ -212,9 +219,13 @@ static bool fits_piece(WindowStage *s, AffFacts *facts, int64_t piece) {
     return false;
 }
 
-static bool is_async(const WindowStage *s) { return s->piece * element_size(s) >= 4; }
+static bool is_async(const WindowStage *s) {
+    return s->piece * element_size(s) >= 4;
+}
 
-bool window_stage_is_async(const WindowStage *s) { return is_async(s); }
+bool window_stage_is_async(const WindowStage *s) {
+    return is_async(s);
+}
 
 static void set_pitches(WindowStage *s, int64_t row) {
     s->axes[0].pitch = 1;
@@ -331,7 +342,9 @@ static bool is_together(const IrOp *op) {
     return true;
 }
 
-static int64_t whole_lines(int64_t bytes) { return (bytes + 127) / 128 * 128; }
+static int64_t whole_lines(int64_t bytes) {
+    return (bytes + 127) / 128 * 128;
+}
 
 /* Boxes of one kernel lie in one place, behind what else it has in shared memory. */
 static int64_t place_of(const WindowMemory *memory, IrFunc *f) {
@@ -534,7 +547,8 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     IrValue *from = ir_aff_emit(&outer, aff_sub(c, s->base, aff_const(c, s->shift))), *to = s->place, *mask = NULL, *valid = NULL;
     if (s->skewed) { /* the pieces of its line begin at or in front of it, its elements behind that */
         IrValue *line = from, *left = NULL;
-        for (unsigned i = 1; i < s->axis_count; i++) line = add(&in, line, ir_binary(&in, IR_MUL, index[i], ir_aff_emit(&outer, s->axes[i].step)));
+        for (unsigned i = 1; i < s->axis_count; i++)
+            line = add(&in, line, ir_binary(&in, IR_MUL, index[i], ir_aff_emit(&outer, s->axes[i].step)));
         IrValue *skew = ir_binary(&in, IR_AND, line, ir_const_index(&in, SKEWS - 1));
         for (unsigned i = 0; i < s->axis_count; i++) to = add(&in, to, times(&in, index[i], s->axes[i].pitch));
         bool alone = s->piece == 1;
@@ -556,9 +570,13 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     if (looped) ir_yield(&around, 0, NULL);
 }
 
-static void barrier(IrBuilder *b) { ir_attr_set_str(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block"); }
+static void barrier(IrBuilder *b) {
+    ir_attr_set_str(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block");
+}
 
-int64_t window_stage_bytes(const WindowStage *s) { return whole_lines(box_elements(s) * element_size(s)); }
+int64_t window_stage_bytes(const WindowStage *s) {
+    return whole_lines(box_elements(s) * element_size(s));
+}
 
 /* One box after the other: is there one before this? */
 static bool take_memory(WindowStage *s, IrFunc *f, IrBuilder *b, int64_t boxes) {
@@ -595,7 +613,9 @@ static void fill_box(const WindowStage *s, IrBuilder *b) {
     }
 }
 
-void window_stage_ring(WindowStage *s, IrBuilder *b, int64_t boxes) { take_memory(s, s->w.outermost->block->func, b, boxes); }
+void window_stage_ring(WindowStage *s, IrBuilder *b, int64_t boxes) {
+    take_memory(s, s->w.outermost->block->func, b, boxes);
+}
 
 typedef struct {
     const WindowTurn *turns;
@@ -686,7 +706,8 @@ static IrValue *swapped(IrBuilder *b, IrValue *index, int64_t count, IrValue *st
 }
 
 /* Elements of less than a word are read several at once, as many as lie at multiples of them; those behind the last one lie in the same
- * row, which no one looks at. Other axes of the fragment move by such multiples, too. Not where lines are combined as they are read, element by element. 1: they are read alone. */
+ * row, which no one looks at. Other axes of the fragment move by such multiples, too. Not where lines are combined as they are read,
+ * element by element. 1: they are read alone. */
 static int64_t words_of(const WindowStage *s, const Window *inner, IrValue *at, int64_t extent, const int64_t *weight) {
     AffFacts *facts = ir_facts_at(inner->ctx->scratch, inner->outermost);
     bool narrow = element_size(s) < BANK_BYTES && s->w.load->results[0].type->dtype != DTYPE_BOOL;
@@ -749,7 +770,8 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, Ir
         at = add(&in, at, times(&in, map->regions[0]->args[a], a == last ? width * weight[a] : weight[a]));
         if ((int)a != swap) continue;
         at = add(&in, at, swapped(&in, map->regions[0]->args[a], extents[a], step));
-        if (s->skewed) index[a] = add(&in, index[a], swapped(&in, index[a], extents[a], bits_of(&outer, s->lane, (unsigned)bit, 1, LANE_BITS)));
+        if (s->skewed)
+            index[a] = add(&in, index[a], swapped(&in, index[a], extents[a], bits_of(&outer, s->lane, (unsigned)bit, 1, LANE_BITS)));
     }
     if (s->skewed) at = add(&in, at, window_skew_at(&outer, &in, inner, first, index, along));
     if (s->skewed && s->memory->ahead) mask = window_skew_columns(s, &outer, &in, inner, index);

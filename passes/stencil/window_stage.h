@@ -8,10 +8,10 @@ enum {
     LANE_BITS = 5,
     WARP_BITS = 5,
     MAX_MEMBERS = WINDOW_VARS + LANE_BITS + WARP_BITS,
-    MAX_AXES = 4,        /* of the box */
-    MAX_STEP = 3,        /* of its contiguous one: a sector has two elements of these */
-    MAX_PIECES = 32,     /* that a thread loads */
-    OFTEN = 3,           /* each element is loaded, where boxes are worth it */
+    MAX_AXES = 4,         /* of the box */
+    MAX_STEP = 3,         /* of its contiguous one: a sector has two elements of these */
+    MAX_PIECES = 32,      /* that a thread loads */
+    OFTEN = 3,            /* each element is loaded, where boxes are worth it */
     MAX_BYTES = 48 << 10, /* of the box: four on a multiprocessor */
     BANKS = 32,
     BANK_BYTES = 4,
@@ -37,25 +37,37 @@ struct WindowStage {
     IrValue *lane, *warp, *shared, *place; /* place: where in `shared` the box begins; null: in front */
     IrValue *lines;                        /* of the last variable so many are copied; null: all */
     unsigned warp_bits, member_count, axis_count;
-    Member members[MAX_MEMBERS]; /* the window's variables, bits of lane, bits of warp */
-    Axis axes[MAX_AXES];         /* the contiguous one first */
+    Member members[MAX_MEMBERS];           /* the window's variables, bits of lane, bits of warp */
+    Axis axes[MAX_AXES];                   /* the contiguous one first */
     const Aff *base, *fixed[WINDOW_ATOMS]; /* of the element at index 0 everywhere */
-    int64_t piece, shift, pieces; /* elements of an access; in front of a row; accesses of a row */
-    bool skewed;                  /* shift is 0 */
+    int64_t piece, shift, pieces;          /* elements of an access; in front of a row; accesses of a row */
+    bool skewed;                           /* shift is 0 */
     WindowMemory *memory;
 };
 
-static inline int64_t element_size(const WindowStage *s) { return (int64_t)dtype_size(s->w.load->results[0].type->dtype); }
+static inline int64_t element_size(const WindowStage *s) {
+    return (int64_t)dtype_size(s->w.load->results[0].type->dtype);
+}
 
-static inline bool is_multiple(AffFacts *facts, const Aff *e, int64_t n) { return aff_known_divisor(facts, e, n) % n == 0; }
+static inline bool is_multiple(AffFacts *facts, const Aff *e, int64_t n) {
+    return aff_known_divisor(facts, e, n) % n == 0;
+}
 
-static inline IrValue *add(IrBuilder *b, IrValue *a, IrValue *c) { return a ? ir_binary(b, IR_ADD, a, c) : c; }
+static inline IrValue *add(IrBuilder *b, IrValue *a, IrValue *c) {
+    return a ? ir_binary(b, IR_ADD, a, c) : c;
+}
 
-static inline IrValue *times(IrBuilder *b, IrValue *a, int64_t k) { return ir_binary(b, IR_MUL, a, ir_const_index(b, k)); }
+static inline IrValue *times(IrBuilder *b, IrValue *a, int64_t k) {
+    return ir_binary(b, IR_MUL, a, ir_const_index(b, k));
+}
 
-static inline IrValue *and_of(IrBuilder *b, IrValue *a, IrValue *c) { return a ? ir_binary(b, IR_AND, a, c) : c; }
+static inline IrValue *and_of(IrBuilder *b, IrValue *a, IrValue *c) {
+    return a ? ir_binary(b, IR_AND, a, c) : c;
+}
 
-static inline IrValue *at_least_zero(IrBuilder *b, IrValue *v) { return ir_binary(b, IR_LE, ir_const_index(b, 0), v); }
+static inline IrValue *at_least_zero(IrBuilder *b, IrValue *v) {
+    return ir_binary(b, IR_LE, ir_const_index(b, 0), v);
+}
 
 /* The expression, for that thread; null: something else differs between threads. */
 const Aff *window_at_thread(WindowStage *s, const Aff *e, int64_t lane, int64_t warp);

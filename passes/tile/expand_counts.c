@@ -22,8 +22,7 @@ static void expand(PassContext *ctx, IrOp *op) {
     const IrAttr *axes = ir_attr(op, "axes");
     const Aff *count = aff_const(ctx->module->affs, 1);
     for (size_t i = 0; axes && i < axes->count; i++)
-        count = aff_mul(ctx->module->affs, count,
-                        lanes_of(ctx, tile->type, &p, (unsigned)axes->ints[i]));
+        count = aff_mul(ctx->module->affs, count, lanes_of(ctx, tile->type, &p, (unsigned)axes->ints[i]));
     IrBuilder b = ir_builder_before(op);
     b.span = op->span;
     ir_replace_uses(&op->results[0], ir_aff_emit(&b, count));

@@ -149,9 +149,7 @@ static void rewrite(PassContext *ctx, IrOp *op, PresenceCache *presence) {
     IrBuilder b = ir_builder_before(op);
     b.span = op->span;
     Move v = {ctx, ctx->module, &b, presence, op};
-    IrValue *value = op->opcode == IR_TILE_FLIP     ? flipped(&v)
-                     : op->opcode == IR_TILE_CONCAT ? joined(&v)
-                                                    : reshaped(&v);
+    IrValue *value = op->opcode == IR_TILE_FLIP ? flipped(&v) : op->opcode == IR_TILE_CONCAT ? joined(&v) : reshaped(&v);
     if (!value) return;
     if (!value->name) value->name = op->results[0].name;
     ir_replace_uses(&op->results[0], value);

@@ -95,8 +95,7 @@ static void form_groups(Outline *o, Arena *scratch) {
         o->group[i] = FREE;
         if (is_shareable(o, op)) continue;
         bool is_loop = op->region_count > 0;
-        bool joins = o->count && (i <= open_until || (!is_loop && !previous_is_loop &&
-                                                      feeds(o, op, o->count - 1, false)));
+        bool joins = o->count && (i <= open_until || (!is_loop && !previous_is_loop && feeds(o, op, o->count - 1, false)));
         o->count += !joins;
         o->group[i] = o->count - 1;
         feeds(o, op, o->count - 1, true);
@@ -151,8 +150,7 @@ static void outline(PassContext *ctx, IrFunc *f) {
 bool pass_outline_kernels(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first, *next; f; f = next) {
         next = f->next;
-        if (f->level == IR_LEVEL_TILE && f->state == IR_STATE_OPEN && !ir_func_attr(f, "kernel"))
-            outline(ctx, f);
+        if (f->level == IR_LEVEL_TILE && f->state == IR_STATE_OPEN && !ir_func_attr(f, "kernel")) outline(ctx, f);
     }
     return true;
 }

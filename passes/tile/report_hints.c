@@ -67,12 +67,16 @@ static void check(void *context, IrOp *op) {
                 report(ctx, op, unused_by_cores[i].name, unused_by_cores[i].reason);
     for (size_t h = 0; hints && h < hints->count; h++)
         for (size_t i = 0; i < COUNT_OF(unused); i++)
-            if (strcmp(hints->strs[h], unused[i].name) == 0 && !(ctx->target->kind == TARGET_CPU && strcmp(unused[i].name, "vectorize") == 0)) report(ctx, op, unused[i].name, unused[i].reason);
+            if (strcmp(hints->strs[h], unused[i].name) == 0 &&
+                !(ctx->target->kind == TARGET_CPU && strcmp(unused[i].name, "vectorize") == 0))
+                report(ctx, op, unused[i].name, unused[i].reason);
     if (op->opcode == IR_FOR && ir_attr_int(op, "unroll", 0) == -1 && ctx->target->kind == TARGET_CPU)
         report(ctx, op, "unroll", "for a processor it needs a factor=");
     if (op->opcode != IR_FOR || !ir_attr(op, "pipeline")) return;
-    if (ctx->target->kind == TARGET_CPU) report(ctx, op, "pipeline", "a processor fetches ahead by itself");
-    else if (!multiplies(op->regions[0])) report(ctx, op, "pipeline", "only the operands of a gemm are loaded ahead");
+    if (ctx->target->kind == TARGET_CPU)
+        report(ctx, op, "pipeline", "a processor fetches ahead by itself");
+    else if (!multiplies(op->regions[0]))
+        report(ctx, op, "pipeline", "only the operands of a gemm are loaded ahead");
 }
 
 bool pass_report_hints(PassContext *ctx) {

@@ -6,7 +6,20 @@
 
 #include "split.h"
 
-enum { CLASS_LIMIT = 12, HELD = 96, HELD_ROW = 64, HELD_TWICE = 72, STEP_HELD = 16, MOST_WARPS = 16, BLOCKS = 8, WARP = 32, ROW_STEPS = 16, FEW = 4, FEW_HELD = 4, LONG_ROWS = 1 };
+enum {
+    CLASS_LIMIT = 12,
+    HELD = 96,
+    HELD_ROW = 64,
+    HELD_TWICE = 72,
+    STEP_HELD = 16,
+    MOST_WARPS = 16,
+    BLOCKS = 8,
+    WARP = 32,
+    ROW_STEPS = 16,
+    FEW = 4,
+    FEW_HELD = 4,
+    LONG_ROWS = 1
+};
 
 /* ---- What a thread must hold ---- */
 
@@ -44,7 +57,8 @@ bool row_sink_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index)
     bool moved = false;
     for (size_t i = ops.len; i-- > 0;) {
         IrOp *load = ops.data[i], *user;
-        if (load->opcode != IR_TILE_LOAD || is_stored_to(load->operands[0]) || !load->results[0].type->rank || !(user = first_user(load))) continue;
+        if (load->opcode != IR_TILE_LOAD || is_stored_to(load->operands[0]) || !load->results[0].type->rank || !(user = first_user(load)))
+            continue;
         bool waits = false;
         for (const IrOp *op = load->next; op && op != user; op = op->next) waits |= is_fold_along(axes, op, index);
         if (waits) ir_op_move_before(load, user);
@@ -61,10 +75,12 @@ static bool is_needed_behind(const OpList *ops, size_t at, const IrValue *v) {
     return false;
 }
 
-/* Instructions take the other sign or none of a register's number as they read it: such a tile needs no registers beside those of its operand. */
+/* Instructions take the other sign or none of a register's number as they read it: such a tile needs no registers beside those of its
+ * operand. */
 static bool is_read_from(const OpList *ops, size_t at, const IrValue *v) {
     const IrOp *op = v->def;
-    return op && (op->opcode == IR_ABS || op->opcode == IR_NEG) && dtype_is_float(v->type->dtype) && is_needed_behind(ops, at, op->operands[0]);
+    return op && (op->opcode == IR_ABS || op->opcode == IR_NEG) && dtype_is_float(v->type->dtype) &&
+           is_needed_behind(ops, at, op->operands[0]);
 }
 
 /* The most tiles of the class that are alive across one of its reductions; at least 1. least: without those that another one gives. */
@@ -175,8 +191,7 @@ static size_t all_classes(PassContext *ctx, IrFunc *f, const Axes *axes, size_t 
     int64_t longest = longest_in_memory(ctx, &ops, axes, index);
     while (most * 32 > ctx->target->max_threads_block) most /= 2;
     size_t n = 0;
-    for (int64_t warps = 2; warps <= most; warps *= 2)
-        n = add_class(classes, n, warps * 32 * STEP_HELD, others, warps, 1, longest);
+    for (int64_t warps = 2; warps <= most; warps *= 2) n = add_class(classes, n, warps * 32 * STEP_HELD, others, warps, 1, longest);
     /* Two blocks of half the threads rather than one: while one waits the other computes. */
     for (int64_t each = 2 * STEP_HELD; each * least <= HELD_ROW; each *= 2) {
         int64_t halves = each == 2 * STEP_HELD && 2 * each * held <= HELD_ROW ? 2 : 1;
@@ -200,8 +215,7 @@ static double case_weight(const IrFunc *f, IrCase *c, int64_t row) {
         double elements = 1;
         int64_t extent;
         if (t->kind != IR_TYPE_TENSOR) continue;
-        for (unsigned a = 0; a < t->rank; a++)
-            elements *= aff_eval(t->extents[a], case_symbol, c, &extent) ? (double)extent : 1;
+        for (unsigned a = 0; a < t->rank; a++) elements *= aff_eval(t->extents[a], case_symbol, c, &extent) ? (double)extent : 1;
         most = elements > most ? elements : most;
     }
     return most;
@@ -239,10 +253,12 @@ bool row_of_small_sizes(const PassContext *ctx, IrFunc *f) {
 }
 
 /* Row lengths of the cases, of whole pieces or not, heaviest first. */
-static size_t case_sizes(const PassContext *ctx, const IrFunc *f, const Aff *extent, int64_t piece, bool aligned, RowSize *sizes, size_t limit) {
+static size_t case_sizes(const PassContext *ctx, const IrFunc *f, const Aff *extent, int64_t piece, bool aligned, RowSize *sizes,
+                         size_t limit) {
     size_t n = 0;
     OpList ops = ops_collect(ctx->scratch, f->body);
-    const Aff *iterations = module_multiplies(ctx->module) ? NULL : parallel_iterations(ctx->module, &ops); /* steps beside products stay as they are */
+    const Aff *iterations =
+        module_multiplies(ctx->module) ? NULL : parallel_iterations(ctx->module, &ops); /* steps beside products stay as they are */
     for (size_t i = 0; i < ctx->module->case_count; i++) {
         IrCase *c = &ctx->module->cases[i];
         RowSize s;
@@ -332,8 +348,8 @@ static const RowClass *small_class(Classes *c, int64_t row) {
     return &c->brief;
 }
 
-/* Rows that fill less than three quarters of a block's class get one of their own length: lanes that are absent cost as much as others. By half the
- * threads where these hold it: two blocks, of which one loads while the other computes. */
+/* Rows that fill less than three quarters of a block's class get one of their own length: lanes that are absent cost as much as others. By
+ * half the threads where these hold it: two blocks, of which one loads while the other computes. */
 static const RowClass *tightened(Classes *c, const RowClass *of, int64_t row) {
     if (!of || of->cluster > 1 || c->others > 1 || 4 * row > 3 * of->cap) return of;
     c->brief = *of;
@@ -348,15 +364,18 @@ static const RowClass *tightened(Classes *c, const RowClass *of, int64_t row) {
 /* The class for rows of that length: one warp's where it holds them, else the first that fits; null: none does. */
 static const RowClass *class_of(Classes *c, int64_t row, int64_t piece) {
     int64_t lanes = row_lanes_for(row, piece);
-    if (c->others > 1 && row && row <= ROW_LEAST_CAP - FEW && c->others * c->held * ROW_LEAST_CAP <= WARP * HELD_ROW * MOST_WARPS) return small_class(c, row);
+    if (c->others > 1 && row && row <= ROW_LEAST_CAP - FEW && c->others * c->held * ROW_LEAST_CAP <= WARP * HELD_ROW * MOST_WARPS)
+        return small_class(c, row);
     if (c->others > 1 || row > ROW_SHORT || lanes * c->held > ROW_SHORT) return tightened(c, class_for(c->all, c->count, row), row);
     c->brief = (RowClass){.cap = lanes, .warps = 1, .cluster = 1, .held = (lanes + WARP - 1) / WARP};
     return &c->brief;
 }
 
-/* Few rows leave most of the machine idle: a cluster of more blocks for each, as long as all of them run at once and threads keep a few pieces. */
+/* Few rows leave most of the machine idle: a cluster of more blocks for each, as long as all of them run at once and threads keep a few
+ * pieces. */
 static RowClass over_more_blocks(const PassContext *ctx, RowClass c, int64_t rows, int64_t align) {
-    while (2 * c.cluster <= BLOCKS && 2 * c.cluster * rows <= ctx->target->sms && c.held >= 2 * FEW_HELD && c.cap % (2 * c.cluster * c.warps * WARP * align) == 0)
+    while (2 * c.cluster <= BLOCKS && 2 * c.cluster * rows <= ctx->target->sms && c.held >= 2 * FEW_HELD &&
+           c.cap % (2 * c.cluster * c.warps * WARP * align) == 0)
         c.cluster *= 2, c.held /= 2;
     return c;
 }

@@ -24,14 +24,17 @@ static const Aff *size_of(IrModule *m, IrValue *v) {
     IrOp *op = v->def;
     const IrAttr *value = op && op->opcode == IR_CONST ? ir_attr(op, "value") : NULL;
     if (value && value->kind == IR_ATTR_INT) return aff_const(m->affs, value->integer);
-    if (op && op->opcode == IR_CAST && op->operands[0]->type == ir_type_index(m) && v->type == ir_type_scalar(m, DTYPE_I64)) v = op->operands[0];
+    if (op && op->opcode == IR_CAST && op->operands[0]->type == ir_type_index(m) && v->type == ir_type_scalar(m, DTYPE_I64))
+        v = op->operands[0];
     if (v->type != ir_type_index(m)) return NULL;
     const Aff *e = ir_aff_of(m, v);
     return aff_over_symbols(e) ? e : NULL;
 }
 
 /* 1 where e is at least 1, else 0. */
-static const Aff *above_zero(AffCtx *c, const Aff *e) { return aff_max(c, aff_const(c, 0), aff_min(c, aff_const(c, 1), e)); }
+static const Aff *above_zero(AffCtx *c, const Aff *e) {
+    return aff_max(c, aff_const(c, 0), aff_min(c, aff_const(c, 1), e));
+}
 
 static const Aff *compared(IrModule *m, const IrOp *op) {
     AffCtx *c = m->affs;
@@ -40,11 +43,16 @@ static const Aff *compared(IrModule *m, const IrOp *op) {
     const Aff *below = above_zero(c, aff_sub(c, b, a)), *above = above_zero(c, aff_sub(c, a, b));
     const Aff *apart = aff_min(c, one, aff_max(c, aff_sub(c, a, b), aff_sub(c, b, a)));
     switch (op->opcode) {
-    case IR_LT: return below;
-    case IR_LE: return aff_sub(c, one, above);
-    case IR_NE: return apart;
-    case IR_EQ: return aff_sub(c, one, apart);
-    default: return NULL;
+    case IR_LT:
+        return below;
+    case IR_LE:
+        return aff_sub(c, one, above);
+    case IR_NE:
+        return apart;
+    case IR_EQ:
+        return aff_sub(c, one, apart);
+    default:
+        return NULL;
     }
 }
 
@@ -65,7 +73,9 @@ static const Aff *chosen_by(IrModule *m, const IrValue *condition, unsigned dept
 
 /* ---- Branches ---- */
 
-static bool is_loop(const IrOp *op) { return (op->opcode == IR_PARALLEL || op->opcode == IR_FOR) && !op->result_count; }
+static bool is_loop(const IrOp *op) {
+    return (op->opcode == IR_PARALLEL || op->opcode == IR_FOR) && !op->result_count;
+}
 
 /* Loops, and what may be computed without them; one of them is to be shared among blocks. */
 static bool holds_loops(const IrOp *branch) {

@@ -60,7 +60,8 @@ static bool goes_by_tiles(const Short *s, int64_t tile) {
     IrModule *m = s->ctx->module;
     int64_t begin, step;
     const Aff *end = ir_aff_of(m, s->loop->operands[1]);
-    if (!aff_is_const(ir_aff_of(m, s->loop->operands[0]), &begin) || begin || !aff_is_const(ir_aff_of(m, s->loop->operands[2]), &step)) return false;
+    if (!aff_is_const(ir_aff_of(m, s->loop->operands[0]), &begin) || begin || !aff_is_const(ir_aff_of(m, s->loop->operands[2]), &step))
+        return false;
     return (step == 1 && end == aff_ceildiv(m->affs, s->extent, aff_const(m->affs, tile))) || (step == tile && end == s->extent);
 }
 
@@ -95,8 +96,10 @@ static void shorten(Short *s, int64_t lanes) {
     ir_replace_uses(s->loop->regions[0]->args[0], ir_const_index(&b, 0));
     for (IrOp *op = s->loop->regions[0]->first, *next; op; op = next) {
         next = op->next;
-        if (is_terminator(op)) ir_op_erase(op);
-        else ir_op_move_before(op, s->loop);
+        if (is_terminator(op))
+            ir_op_erase(op);
+        else
+            ir_op_move_before(op, s->loop);
     }
     ir_op_erase(s->loop);
 }
@@ -107,7 +110,8 @@ bool pass_specialize_tiles(PassContext *ctx) {
         Short s = {.ctx = ctx, .func = f};
         int64_t lanes;
         bool aligned;
-        if (ctx->target->kind != TARGET_CUDA || f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN || ir_func_attr(f, "vector_bytes")) continue;
+        if (ctx->target->kind != TARGET_CUDA || f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN || ir_func_attr(f, "vector_bytes"))
+            continue;
         if (!find(&s) || !row_short(ctx, f, s.extent, ROW_SHORT, &lanes, &aligned)) continue;
         if (4 * lanes > 3 * axes_class(s.axes, s.index)->constant) continue;
         shorten(&s, lanes);

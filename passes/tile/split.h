@@ -4,7 +4,11 @@
 
 #include "analysis/analysis.h"
 
-enum { SPLIT_SCANS = 16 /* that a loop carries */, SPLIT_TOGETHER = 3 /* reductions of one pass */, SPLIT_ANEW = 64 /* loops of a kernel for those that it does not */ };
+enum {
+    SPLIT_SCANS = 16 /* that a loop carries */,
+    SPLIT_TOGETHER = 3 /* reductions of one pass */,
+    SPLIT_ANEW = 64 /* loops of a kernel for those that it does not */
+};
 
 /* A loop or branch that is being repeated for a chunk, and those around it that are. */
 typedef struct Repeated {
@@ -24,7 +28,7 @@ typedef struct {
     unsigned scan_count;
     IrOp *scans[SPLIT_SCANS];
     IrValue *totals[SPLIT_SCANS], *next[SPLIT_SCANS];
-    bool reverse; /* chunks from the last to the first */
+    bool reverse;  /* chunks from the last to the first */
     unsigned anew; /* loops for scans that are not carried, so far */
     const Repeated *repeated;
     bool ok;
@@ -83,7 +87,8 @@ void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count); /* none needs a
 void pass_for_arg(Slice *s, IrOp *op);
 void pass_for_gemm(Slice *s, IrOp *op);
 
-/* The innermost of the parallel loops around a kernel that only reduces rows of a tensor with one that all of them read; null: it is another. */
+/* The innermost of the parallel loops around a kernel that only reduces rows of a tensor with one that all of them read; null: it is
+ * another. */
 const IrOp *rows_that_share(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index);
 
 #endif

@@ -21,8 +21,7 @@ static bool looks_along(const IrOp *op, unsigned operand, unsigned axis) {
     if (operand || !ir_has_trait(op, IR_FOLDS | IR_ALONG | IR_MOVES)) return false;
     IrAxisRelation relation = ir_axis_link(op, 0, axis).relation;
     bool part = op->opcode == IR_TILE_EXTRACT || op->opcode == IR_TILE_GATHER;
-    return relation == IR_AXIS_FOLDED || (relation == IR_AXIS_MIXED && op->opcode != IR_TILE_FLIP) ||
-           (relation == IR_AXIS_APART && part);
+    return relation == IR_AXIS_FOLDED || (relation == IR_AXIS_MIXED && op->opcode != IR_TILE_FLIP) || (relation == IR_AXIS_APART && part);
 }
 
 static bool gets_longer(const PassContext *ctx, const IrValue *tile, unsigned axis) {
@@ -48,8 +47,7 @@ static bool ends_neutral(PassContext *ctx, IrOp *op, unsigned operand, unsigned 
     IrModule *m = ctx->module;
     const Aff *lanes = aff_sub(m->affs, ir_aff_of(m, load->operands[at + 1]), ir_aff_of(m, load->operands[at]));
     const Aff *step = aff_const(m->affs, slice_step(load, axis));
-    return aff_prove_le(ir_facts_at(ctx->scratch, load), lanes,
-                        aff_mul(m->affs, step, load->results[0].type->extents[axis]));
+    return aff_prove_le(ir_facts_at(ctx->scratch, load), lanes, aff_mul(m->affs, step, load->results[0].type->extents[axis]));
 }
 
 static void end_operand(IrOp *op, unsigned operand) {
@@ -83,8 +81,8 @@ static void end_gemm(PassContext *ctx, PresenceCache *cache, IrOp *op) {
 static void end_along(PassContext *ctx, PresenceCache *cache, IrOp *op) {
     bool open = false;
     for (unsigned axis = 0; axis < op->operands[0]->type->rank; axis++)
-        open |= looks_along(op, 0, axis) && gets_longer(ctx, op->operands[0], axis) &&
-                !ends_by_itself(ctx, cache, op, 0, axis) && !ends_neutral(ctx, op, 0, axis);
+        open |= looks_along(op, 0, axis) && gets_longer(ctx, op->operands[0], axis) && !ends_by_itself(ctx, cache, op, 0, axis) &&
+                !ends_neutral(ctx, op, 0, axis);
     if (open) end_operand(op, 0);
 }
 

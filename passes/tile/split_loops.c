@@ -103,8 +103,7 @@ static void slice_captured(Slice *s, const IrOp *op, PointerTable *seen, IrValue
     if (!def) return; /* carried: the yields of its loop are looked at too */
     for (unsigned i = 0; i < def->operand_count; i++) slice_captured(s, op, seen, def->operands[i]);
     for (unsigned r = 0; is_control(def) && r < def->region_count; r++)
-        for (unsigned i = 0; i < def->regions[r]->last->operand_count; i++)
-            slice_captured(s, op, seen, def->regions[r]->last->operands[i]);
+        for (unsigned i = 0; i < def->regions[r]->last->operand_count; i++) slice_captured(s, op, seen, def->regions[r]->last->operands[i]);
 }
 
 static void forget(Slice *s, IrValue *v) {
@@ -162,8 +161,7 @@ static void repeat_if(Slice *s, IrOp *op) {
 void repeat_control(Slice *s, IrOp *op) {
     PointerTable seen = pointer_table(s->ctx->scratch);
     for (unsigned r = 0; r < op->region_count; r++)
-        for (unsigned i = 0; i < op->regions[r]->last->operand_count; i++)
-            slice_captured(s, op, &seen, op->regions[r]->last->operands[i]);
+        for (unsigned i = 0; i < op->regions[r]->last->operand_count; i++) slice_captured(s, op, &seen, op->regions[r]->last->operands[i]);
     if (!s->ok) return;
     if (op->opcode == IR_FOR)
         repeat_for(s, op);

@@ -7,8 +7,8 @@
  * reduces once behind the loop; each store becomes such a loop too. Absent lanes of the last chunk
  * are filled with the identity; what is absent along other axes stays so. A gemm along the axis
  * accumulates chunk by chunk. A scan carries its
- * total from chunk to chunk (one that goes against the loop, or behind the 16th, sums up the chunks before its own each time), an arg-reduction the best value and its index. A sort takes the upper
- * bound of the extent instead, and needs one.
+ * total from chunk to chunk (one that goes against the loop, or behind the 16th, sums up the chunks before its own each time), an
+ * arg-reduction the best value and its index. A sort takes the upper bound of the extent instead, and needs one.
  *
  * needs:  tile functions in state open after strip_mine
  * keeps:  names, spans
@@ -21,13 +21,24 @@
  */
 #include <string.h>
 
-#include "split.h"
 #include "grid/group_rows.h"
 #include "plant.h"
+#include "split.h"
 
 /* What a thread needs beside its lanes of a row: where a block is alone with 64 of them, the other half of what two blocks leave. */
-enum { LEAST_CAP = ROW_LEAST_CAP, REGISTERS_BESIDE = 20, REGISTERS_ALONE = 56, STEP_LANES = 16, SPREAD_LEAST = 16, MOST_THREADS = 1024,
-       KEEP_LOADS = 1 /* 0: only where a block is alone */, KEEP_TILES = 4, KEEP_THREADS = 1024, FUNCTIONS = 99, FUNCTION_THREADS = 1280 };
+enum {
+    LEAST_CAP = ROW_LEAST_CAP,
+    REGISTERS_BESIDE = 20,
+    REGISTERS_ALONE = 56,
+    STEP_LANES = 16,
+    SPREAD_LEAST = 16,
+    MOST_THREADS = 1024,
+    KEEP_LOADS = 1 /* 0: only where a block is alone */,
+    KEEP_TILES = 4,
+    KEEP_THREADS = 1024,
+    FUNCTIONS = 99,
+    FUNCTION_THREADS = 1280
+};
 
 /* row_lanes: of a version by length, what its threads keep; long_rows: no version for short rows. */
 static bool is_wide(const PassContext *ctx, const IrFunc *f, const AxisClass *c) {
@@ -45,10 +56,8 @@ static int64_t power_of_two_below(int64_t limit) {
 /* ---- Conditions ---- */
 
 static bool is_fold(const Axes *axes, const IrOp *op, size_t index) {
-    if (op->opcode != IR_TILE_REDUCE && op->opcode != IR_TILE_ARG && op->opcode != IR_TILE_GEMM)
-        return false;
-    return axes_find(axes, op->operands[0], index) >= 0 &&
-           axes_find(axes, &op->results[0], index) < 0;
+    if (op->opcode != IR_TILE_REDUCE && op->opcode != IR_TILE_ARG && op->opcode != IR_TILE_GEMM) return false;
+    return axes_find(axes, op->operands[0], index) >= 0 && axes_find(axes, &op->results[0], index) < 0;
 }
 
 static bool is_sink(const Axes *axes, const IrOp *op, size_t index) {
@@ -66,9 +75,8 @@ static bool needs_all(PassContext *ctx, IrFunc *f, const Axes *axes, size_t inde
 }
 
 static bool same_slice(IrModule *m, const IrOp *load, const IrOp *store) {
-    if (!is_same_tensor(m, load->operands[0], store->operands[1]) || load->operand_count + 1 != store->operand_count || ir_attr(load, "steps") ||
-        ir_attr(store, "steps") ||
-        strcmp(ir_attr_str(load, "axes", ""), ir_attr_str(store, "axes", "")) != 0)
+    if (!is_same_tensor(m, load->operands[0], store->operands[1]) || load->operand_count + 1 != store->operand_count ||
+        ir_attr(load, "steps") || ir_attr(store, "steps") || strcmp(ir_attr_str(load, "axes", ""), ir_attr_str(store, "axes", "")) != 0)
         return false;
     for (unsigned i = 1; i < load->operand_count; i++)
         if (load->operands[i] != store->operands[i + 1]) return false;
@@ -104,7 +112,9 @@ static bool loads_repeatable(PassContext *ctx, const OpList *ops, const Axes *ax
             const IrOp *store = ops->data[k];
             if (store->opcode != IR_TILE_STORE || memory_of(store->operands[1]) != memory_of(load->operands[0])) continue;
             if (store == last && same_slice(ctx->module, load, store) && load->block == last->block) continue;
-            report_unsupported(ctx, load->span, "several passes over a tensor that the same kernel writes; store to another tensor or workspace, or in a loop nest of its own");
+            report_unsupported(ctx, load->span,
+                               "several passes over a tensor that the same kernel writes; store to another tensor or workspace, or in a "
+                               "loop nest of its own");
             return false;
         }
     }
@@ -116,7 +126,8 @@ static bool is_ready(PointerTable *seen, const Axes *axes, size_t index, const I
     uint32_t done;
     if (!v->def || pointer_table_get(seen, v, &done)) return true;
     if (axes_find(axes, v, index) < 0) return ir_dominates(v->def, op);
-    if (v->def->block != op->block || v->def->region_count || ir_has_trait(v->def, IR_ALONG)) return ir_dominates(v->def, op) && v->def->opcode == IR_CONST;
+    if (v->def->block != op->block || v->def->region_count || ir_has_trait(v->def, IR_ALONG))
+        return ir_dominates(v->def, op) && v->def->opcode == IR_CONST;
     for (unsigned i = 0; i < v->def->operand_count; i++)
         if (!is_ready(seen, axes, index, v->def->operands[i], op)) return false;
     pointer_table_set(seen, v, 1);
@@ -143,7 +154,8 @@ static bool holds(IrOp *const *group, size_t n, const IrOp *op) {
     return false;
 }
 
-/* The next op from number `*at` on that a pass is for, and those of its pass; 0: there is none. What an earlier pass served is in `served`. */
+/* The next op from number `*at` on that a pass is for, and those of its pass; 0: there is none. What an earlier pass served is in `served`.
+ */
 static size_t next_pass(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index, size_t *at, OpList *served, IrOp **group) {
     for (; *at < ops->len; ++*at) {
         IrOp *op = ops->data[*at];
@@ -188,7 +200,8 @@ static void keep_blocks(PassContext *ctx, IrFunc *f, int64_t lanes) {
 
 /* Is one block all that there is, and folds a row? Nobody else asks memory for anything then. */
 static bool is_alone(const PassContext *ctx, const IrFunc *f, const OpList *ops, const Axes *axes, size_t index) {
-    if (ctx->target->kind != TARGET_CUDA || ir_func_cluster(f) > 1 || ir_func_attr(f, "num_warps") || axes_others(axes, index, 1, 1) > 1) return false;
+    if (ctx->target->kind != TARGET_CUDA || ir_func_cluster(f) > 1 || ir_func_attr(f, "num_warps") || axes_others(axes, index, 1, 1) > 1)
+        return false;
     for (size_t i = 0; i < ops->len; i++) {
         const IrOp *op = ops->data[i];
         if (op->region_count || op->opcode == IR_TILE_SCAN) return false;
@@ -197,8 +210,8 @@ static bool is_alone(const PassContext *ctx, const IrFunc *f, const OpList *ops,
     return true;
 }
 
-/* Tiles that a single pass loads and adds up along the axis; 0: it is not one, or does something else. Beside other blocks, one tile is loaded alone: two
- * are loads enough under way, and took longer with more registers (matvec by CUDA C 1.01 to 1.14 of its floor). */
+/* Tiles that a single pass loads and adds up along the axis; 0: it is not one, or does something else. Beside other blocks, one tile is
+ * loaded alone: two are loads enough under way, and took longer with more registers (matvec by CUDA C 1.01 to 1.14 of its floor). */
 static unsigned tiles_of_pass(PassContext *ctx, IrFunc *f, const OpList *ops, const Axes *axes, size_t index, bool alone) {
     unsigned tiles = 0, loads = 0;
     bool functions = false;
@@ -216,25 +229,29 @@ static unsigned tiles_of_pass(PassContext *ctx, IrFunc *f, const OpList *ops, co
     return alone || loads == 1 ? tiles : 0;
 }
 
-/* The registers that a loop over chunks needs to have all loads of a chunk under way at once, beside what it adds up, as long as KEEP_THREADS stand on a
- * multiprocessor. Where nothing is said of blocks ptxas takes fewer, for the sake of blocks that may not be there, and has one or two loads under way.
- * load_blocks: for versions that load 16 bytes at once (align_versions); one by one, the loads need more registers than that. */
+/* The registers that a loop over chunks needs to have all loads of a chunk under way at once, beside what it adds up, as long as
+ * KEEP_THREADS stand on a multiprocessor. Where nothing is said of blocks ptxas takes fewer, for the sake of blocks that may not be there,
+ * and has one or two loads under way. load_blocks: for versions that load 16 bytes at once (align_versions); one by one, the loads need
+ * more registers than that. */
 static void keep_loads(PassContext *ctx, IrFunc *f, unsigned tiles, int64_t lanes, bool alone) {
     int64_t registers = STEP_LANES * tiles + REGISTERS_BESIDE, threads = lanes / STEP_LANES;
-    if (ctx->target->kind != TARGET_CUDA || (tiles > KEEP_TILES && tiles != FUNCTIONS) || threads < 32 || ir_func_attr(f, "min_blocks")) return;
+    if (ctx->target->kind != TARGET_CUDA || (tiles > KEEP_TILES && tiles != FUNCTIONS) || threads < 32 || ir_func_attr(f, "min_blocks"))
+        return;
     int64_t blocks = ctx->target->registers_sm / (registers * threads), least = KEEP_THREADS / threads;
     blocks = blocks > least ? blocks : least;
     if (tiles == FUNCTIONS) blocks = FUNCTION_THREADS / threads;
     if (blocks > 0) ir_func_attr_set_int(f, alone ? "min_blocks" : "load_blocks", blocks);
 }
 
-/* A kernel for small sizes has few blocks: a row that is held whole has all of its loads under way at once, too: each has an address beside it. */
+/* A kernel for small sizes has few blocks: a row that is held whole has all of its loads under way at once, too: each has an address beside
+ * it. */
 static void keep_row_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, int64_t lanes) {
     OpList ops = ops_collect(ctx->scratch, f->body);
     if (!KEEP_LOADS || ctx->target->kind != TARGET_CUDA || ir_func_attr(f, "num_warps") || passes_along(ctx, f, axes, index) != 1) return;
     unsigned tiles = tiles_of_pass(ctx, f, &ops, axes, index, true);
     int64_t registers = STEP_LANES * tiles + REGISTERS_BESIDE, threads = lanes / STEP_LANES;
-    if (tiles && tiles <= KEEP_TILES && threads >= 32 && threads <= 512) ir_func_attr_set_int(f, "min_blocks", ctx->target->registers_sm / (registers * threads));
+    if (tiles && tiles <= KEEP_TILES && threads >= 32 && threads <= 512)
+        ir_func_attr_set_int(f, "min_blocks", ctx->target->registers_sm / (registers * threads));
 }
 
 static bool is_own(IrModule *m, const IrOp *load, const IrValue *row) {
@@ -243,8 +260,8 @@ static bool is_own(IrModule *m, const IrOp *load, const IrValue *row) {
     return false;
 }
 
-/* The innermost of the parallel loops around a kernel that only reduces rows of a tensor with one that all of them read; null: it is another.
- * Several rows will be one iteration (group_rows). */
+/* The innermost of the parallel loops around a kernel that only reduces rows of a tensor with one that all of them read; null: it is
+ * another. Several rows will be one iteration (group_rows). */
 const IrOp *rows_that_share(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
     const IrOp *loop = NULL;
     bool own = false, shared = false;
@@ -276,7 +293,8 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     s.chunk = gemm ? ctx->target->gemm_chunk : chunk > 32 ? chunk : 32;
     if (s.chunk > ctx->target->row_large) s.chunk = ctx->target->row_large;
     s.chunk *= ir_func_cluster(f); /* its blocks pass over the row together */
-    const IrOp *rows = ctx->target->kind == TARGET_CUDA && others == 1 && ir_func_cluster(f) == 1 ? rows_that_share(ctx, &ops, axes, index) : NULL;
+    const IrOp *rows =
+        ctx->target->kind == TARGET_CUDA && others == 1 && ir_func_cluster(f) == 1 ? rows_that_share(ctx, &ops, axes, index) : NULL;
     int64_t together = rows ? group_rows_that_share(ctx, rows) : 1; /* rows that will be one iteration */
     s.chunk /= together;
     bool alone = is_alone(ctx, f, &ops, axes, index);
@@ -335,7 +353,8 @@ static IrFunc *fork_version(PassContext *ctx, IrFunc *f, const AxisClass *c, int
 }
 
 /* A processor spends as much time on lanes that are absent as on others: where vectors are asked for, rows of the usual
- * length, if that is short, get a version of their own before `f`, which keeps rows of up to `cap`. The one that is returned is it; null: none. */
+ * length, if that is short, get a version of their own before `f`, which keeps rows of up to `cap`. The one that is returned is it; null:
+ * none. */
 static IrFunc *fork_long_rows(PassContext *ctx, IrFunc *f, const AxisClass *c, int64_t cap, int64_t *usual) {
     int64_t row = ir_func_attr_int(f, "vectors", 0) ? row_usual(ctx, f, c->extent) : 0;
     for (*usual = LEAST_CAP; *usual < row; *usual *= 2) continue;
@@ -352,8 +371,7 @@ static bool reshapes_fit(PassContext *ctx, IrFunc *f) {
     for (size_t i = 0; i < ops.len; i++) {
         if (ops.data[i]->opcode != IR_TILE_RESHAPE) continue;
         if (!presence_reshape_fits(ctx, ops.data[i])) {
-            report_unsupported(ctx, ops.data[i]->span,
-                               "a reshape after which what is present is no interval; load with pad=");
+            report_unsupported(ctx, ops.data[i]->span, "a reshape after which what is present is no interval; load with pad=");
             return false;
         }
     }
@@ -370,9 +388,7 @@ static bool bind_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
         Str extent;
         str_init(&extent);
         aff_print(c->extent, &extent);
-        const char *what = c->sorted   ? "sort"
-                           : c->sliced ? "slice or rearrangement"
-                                       : "loop that carries and reduces a tile";
+        const char *what = c->sorted ? "sort" : c->sliced ? "slice or rearrangement" : "loop that carries and reduces a tile";
         diag_report(ctx->diags, DIAG_no_bound, c->span, what, extent.data, extent.data);
         str_release(&extent);
         return false;
@@ -468,13 +484,15 @@ static int handle_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     return make_static(ctx, last) ? 1 : -1;
 }
 
-/* On a GPU, where the cases' rows are no longer than a block keeps, a version for rows of that length, and chunks for longer ones: lanes that are absent
- * cost as much as others. 1, done; 0, rows are longer; -1, failed. */
+/* On a GPU, where the cases' rows are no longer than a block keeps, a version for rows of that length, and chunks for longer ones: lanes
+ * that are absent cost as much as others. 1, done; 0, rows are longer; -1, failed. */
 static int handle_short_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     const AxisClass *c = axes_class(axes, index);
     int64_t cap;
     bool aligned;
-    if (ctx->target->kind != TARGET_CUDA || axes_others(axes, index, 1, 1) > 1 || !row_short(ctx, f, c->extent, ctx->target->row_large, &cap, &aligned)) return 0;
+    if (ctx->target->kind != TARGET_CUDA || axes_others(axes, index, 1, 1) > 1 ||
+        !row_short(ctx, f, c->extent, ctx->target->row_large, &cap, &aligned))
+        return 0;
     IrFunc *copy = fork_version(ctx, f, c, cap);
     Axes *copy_axes = axes_analyse(ctx->scratch, copy);
     int passes = split(ctx, copy, copy_axes, index);
@@ -488,10 +506,9 @@ static int handle_short_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t ind
 static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     AxisClass *c = axes_class(axes, index);
     if (c->rigid) {
-        report_unsupported(
-            ctx, c->span,
-            "a tile of symbolic extent that is reshaped, joined, flipped or joined with its own "
-            "transpose");
+        report_unsupported(ctx, c->span,
+                           "a tile of symbolic extent that is reshaped, joined, flipped or joined with its own "
+                           "transpose");
         return false;
     }
     if (needs_all(ctx, f, axes, index)) return bind_axis(ctx, f, axes, index);

@@ -50,8 +50,7 @@ static void collect_scans(Slice *s, PointerTable *seen, IrValue *v) {
 
 /* A tile without the axis' lanes but one. */
 static const IrType *total_type(const Slice *s, const IrOp *scan) {
-    return type_with_extent(s->ctx->module, scan->operands[0]->type,
-                            (unsigned)ir_attr_int(scan, "axis", 0), 1);
+    return type_with_extent(s->ctx->module, scan->operands[0]->type, (unsigned)ir_attr_int(scan, "axis", 0), 1);
 }
 
 static IrValue *repeated(Slice *s, IrValue *total, const IrType *type) {
@@ -101,8 +100,9 @@ static IrValue *recur_from(Slice *s, const IrOp *scan, IrValue *b, IrValue *a, I
 
 static void count_anew(Slice *s, IrOp *scan) {
     if (s->anew++ == SPLIT_ANEW)
-        refuse(s, scan, "so many scans of scans in both directions along one axis of symbolic extent; store some of them, "
-                        "and scan what was stored in a loop nest of its own");
+        refuse(s, scan,
+               "so many scans of scans in both directions along one axis of symbolic extent; store some of them, "
+               "and scan what was stored in a loop nest of its own");
 }
 
 static IrValue *backward(Slice *s, const Aff *extent, IrValue *i);
@@ -194,8 +194,8 @@ static IrValue *scan_chunk(Slice *s, IrOp *scan, IrOp *copy) {
 
 static bool is_repeated(Slice *s, const IrOp *op) {
     int axis = op && op->operand_count ? axes_find(s->axes, op->operands[0], s->index) : -1;
-    bool whole = axis >= 0 && ir_has_trait(op, IR_ALONG) && !scans_axis(s, op) &&
-                 ir_axis_link(op, 0, (unsigned)axis).relation == IR_AXIS_MIXED;
+    bool whole =
+        axis >= 0 && ir_has_trait(op, IR_ALONG) && !scans_axis(s, op) && ir_axis_link(op, 0, (unsigned)axis).relation == IR_AXIS_MIXED;
     return op && is_repeatable(op) && !op->region_count && !whole;
 }
 
@@ -220,8 +220,7 @@ static IrValue *chunk_result(Slice *s, IrValue *v, IrOp *copy) {
     if (copy->opcode == IR_TILE_LOAD) slice_shift(copy, (unsigned)axis, s->begin);
     if (copy->opcode == IR_TILE_EXTRACT) shift_end(s, copy, (unsigned)axis);
     if (copy->opcode == IR_TILE_IOTA && ir_attr_int(copy, "axis", -1) == axis)
-        return ir_binary(s->b, IR_ADD, result,
-                         ir_cast(s->b, s->begin, ir_type_scalar(s->ctx->module, v->type->dtype)));
+        return ir_binary(s->b, IR_ADD, result, ir_cast(s->b, s->begin, ir_type_scalar(s->ctx->module, v->type->dtype)));
     return scans_axis(s, v->def) ? scan_chunk(s, v->def, copy) : result;
 }
 
@@ -234,8 +233,7 @@ IrValue *slice_value(Slice *s, IrValue *v) {
         return ir_value_map_get(s->map, v);
     }
     if (!is_repeated(s, v->def)) {
-        refuse(s, v->def,
-               "a tile along an axis of symbolic extent that is carried through a loop and reduced");
+        refuse(s, v->def, "a tile along an axis of symbolic extent that is carried through a loop and reduced");
         return v;
     }
     for (unsigned i = 0; i < v->def->operand_count; i++) slice_value(s, v->def->operands[i]);
@@ -269,16 +267,14 @@ static IrOp *open_loop_over(Slice *s, IrOp *op, IrValue *from, IrValue *to, unsi
     for (unsigned i = 0; i < carried; i++) all[i] = inits[i];
     for (unsigned i = 0; i < s->scan_count; i++) all[carried + i] = begin_of(&b, s, s->scans[i]);
     const Aff *extent = axes_class(s->axes, s->index)->extent;
-    const char *name = arena_printf(s->ctx->module->arena, "%.32s_0",
-                                    extent->kind == AFF_SYM ? extent->name : "lane");
+    const char *name = arena_printf(s->ctx->module->arena, "%.32s_0", extent->kind == AFF_SYM ? extent->name : "lane");
     IrOp *loop = ir_for(&b, from, to, ir_const_index(&b, chunks * s->chunk), carried + s->scan_count, all, name);
     *inner = ir_builder_at_end(loop->regions[0]);
     inner->span = op->span;
     s->b = inner;
     s->begin = loop->regions[0]->args[0];
     if (s->reverse) s->begin = backward(s, extent, s->begin);
-    for (unsigned i = 0; i < s->scan_count; i++)
-        s->totals[i] = s->next[i] = loop->regions[0]->args[1 + carried + i];
+    for (unsigned i = 0; i < s->scan_count; i++) s->totals[i] = s->next[i] = loop->regions[0]->args[1 + carried + i];
     s->map = ir_value_map_create(s->ctx->scratch);
     return loop;
 }
@@ -312,7 +308,8 @@ void pass_for_store(Slice *s, IrOp *store) {
     ir_op_erase(store);
 }
 
-/* The loads of the axis that the value's chunk is made of; false: with loops, branches, scans or functions between, which take more than memory does. */
+/* The loads of the axis that the value's chunk is made of; false: with loops, branches, scans or functions between, which take more than
+ * memory does. */
 static bool collect_loads(const Slice *s, PointerTable *seen, IrValue *v, OpList *loads) {
     uint32_t done;
     IrOp *op = v->def;
@@ -362,7 +359,8 @@ static void add_chunks(Slice *s, const Together *t, unsigned chunks, const OpLis
     if (s->ok) close_loop(s, (unsigned)t->count, sums);
 }
 
-/* The chunks that an iteration takes two of, for the loads of the second not to wait for the sums of the first: all, or all but the last. */
+/* The chunks that an iteration takes two of, for the loads of the second not to wait for the sums of the first: all, or all but the last.
+ */
 static const Aff *end_of_pairs(const Slice *s) {
     AffCtx *c = s->ctx->module->affs;
     const Aff *chunk = aff_const(c, s->chunk), *both = aff_const(c, CHUNKS_AT_ONCE * s->chunk);
@@ -386,7 +384,8 @@ void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count) {
     for (size_t i = 0; i < count; i++) {
         IrValue *x = ops[i]->operands[0];
         t.axis[i] = axes_find(s->axes, x, s->index);
-        t.inits[i] = splat(&before, ir_attr_str(ops[i], "kind", "add"), type_with_extent(s->ctx->module, x->type, (unsigned)t.axis[i], s->chunk));
+        t.inits[i] =
+            splat(&before, ir_attr_str(ops[i], "kind", "add"), type_with_extent(s->ctx->module, x->type, (unsigned)t.axis[i], s->chunk));
         t.inits[i]->name = ops[i]->results[0].name;
         pairs = pairs && collect_loads(s, &seen, x, &loads);
     }
@@ -419,8 +418,7 @@ static IrValue *is_better(IrBuilder *b, const char *kind, IrValue *value, IrValu
     bool largest = strcmp(kind, "max") == 0;
     IrValue *more = largest ? ir_binary(b, IR_LT, best, value) : ir_binary(b, IR_LT, value, best);
     if (!dtype_is_float(value->type->dtype)) return more;
-    IrValue *nan = ir_binary(b, IR_AND, ir_binary(b, IR_NE, value, value),
-                             ir_binary(b, IR_EQ, best, best));
+    IrValue *nan = ir_binary(b, IR_AND, ir_binary(b, IR_NE, value, value), ir_binary(b, IR_EQ, best, best));
     return ir_binary(b, IR_OR, more, nan);
 }
 

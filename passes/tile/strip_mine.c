@@ -19,8 +19,7 @@
 #include "plant.h"
 
 static bool needs_cut(const PassContext *ctx, const AxisClass *c) {
-    if (c->reduced || c->contracted || c->scanned || c->sorted || c->sliced || c->rigid)
-        return false;
+    if (c->reduced || c->contracted || c->scanned || c->sorted || c->sliced || c->rigid) return false;
     return c->constant < 0 || c->constant > ctx->target->row_large;
 }
 
@@ -29,9 +28,7 @@ static size_t pick(const PassContext *ctx, const Axes *axes) {
     size_t found = SIZE_MAX;
     for (size_t i = 0; i < axes_count(axes); i++) {
         const AxisClass *c = axes_class(axes, i);
-        if (needs_cut(ctx, c) &&
-            (found == SIZE_MAX || (c->innermost && !axes_class(axes, found)->innermost)))
-            found = i;
+        if (needs_cut(ctx, c) && (found == SIZE_MAX || (c->innermost && !axes_class(axes, found)->innermost))) found = i;
     }
     return found;
 }
@@ -112,18 +109,15 @@ static void shift_iota(IrOp *op, const Axes *axes, size_t index, IrValue *chunk_
     ir_set_operand(sum->def, 0, tile);
 }
 
-static bool has_foreign_store(const Axes *axes, const OpList *ops, const IrBlock *scope,
-                              size_t index) {
+static bool has_foreign_store(const Axes *axes, const OpList *ops, const IrBlock *scope, size_t index) {
     for (size_t i = 0; i < ops->len; i++)
-        if (ops->data[i]->opcode == IR_TILE_STORE && is_inside(ops->data[i]->block, scope) &&
-            !axes_touch(axes, ops->data[i], index))
+        if (ops->data[i]->opcode == IR_TILE_STORE && is_inside(ops->data[i]->block, scope) && !axes_touch(axes, ops->data[i], index))
             return true;
     return false;
 }
 
 /* parallel(0, extent, chunk) around what the block does; leading index arithmetic stays outside. */
-static IrOp *wrap(IrBlock *scope, const Aff *extent, int64_t chunk, const char *name,
-                  bool at_least_once) {
+static IrOp *wrap(IrBlock *scope, const Aff *extent, int64_t chunk, const char *name, bool at_least_once) {
     IrOp *first = scope->first;
     while (first && is_scalar_arithmetic(first)) first = first->next;
     IrBuilder b = ir_builder_before(first);
@@ -144,8 +138,7 @@ static IrOp *wrap(IrBlock *scope, const Aff *extent, int64_t chunk, const char *
 }
 
 static const char *loop_name(PassContext *ctx, const Aff *extent) {
-    return arena_printf(ctx->module->arena, "%.32s_0",
-                        extent->kind == AFF_SYM ? extent->name : "lane");
+    return arena_printf(ctx->module->arena, "%.32s_0", extent->kind == AFF_SYM ? extent->name : "lane");
 }
 
 static bool cut(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
@@ -156,10 +149,8 @@ static bool cut(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     const IrOp *store, *other;
     if (!cut_is_safe(ctx, axes, &ops, scope, index, &store, &other)) {
         Diag *d = diag_report(ctx->diags, DIAG_chunks_meet, store->span, memory_of(store->operands[1])->name);
-        if (other != store)
-            diag_note(ctx->diags, d, other->span, "the other %s is here", other->opcode == IR_TILE_LOAD ? "load" : "store");
-        diag_note(ctx->diags, d, SPAN_NONE,
-                  "store to another tensor or workspace, or to this one in a loop nest of its own");
+        if (other != store) diag_note(ctx->diags, d, other->span, "the other %s is here", other->opcode == IR_TILE_LOAD ? "load" : "store");
+        diag_note(ctx->diags, d, SPAN_NONE, "store to another tensor or workspace, or to this one in a loop nest of its own");
         return false;
     }
     bool foreign = has_foreign_store(axes, &ops, scope, index);
@@ -167,11 +158,8 @@ static bool cut(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     IrValue *begin = loop->regions[0]->args[0];
     for (size_t i = 0; i < ops.len; i++) {
         IrOp *op = ops.data[i];
-        if (op->opcode == IR_TILE_LOAD || op->opcode == IR_TILE_STORE)
-            shift_op(op, axes, index, begin);
-        if (op->opcode == IR_TILE_STORE && is_inside(op->block, loop->regions[0]) &&
-            !axes_touch(axes, op, index))
-            guard_store(op, begin);
+        if (op->opcode == IR_TILE_LOAD || op->opcode == IR_TILE_STORE) shift_op(op, axes, index, begin);
+        if (op->opcode == IR_TILE_STORE && is_inside(op->block, loop->regions[0]) && !axes_touch(axes, op, index)) guard_store(op, begin);
     }
     axes_set_extent(axes, index, chunk);
     for (size_t i = 0; i < ops.len; i++)

@@ -14,8 +14,7 @@ static const struct {
 
 _Static_assert(sizeof(CUlaunchAttribute) == 72, "the driver's layout");
 _Static_assert(offsetof(CUlaunchAttribute, value) == 8, "the driver's layout");
-_Static_assert(offsetof(CUlaunchConfig, stream) == 32 && sizeof(CUlaunchConfig) == 56,
-               "the driver's layout");
+_Static_assert(offsetof(CUlaunchConfig, stream) == 32 && sizeof(CUlaunchConfig) == 56, "the driver's layout");
 
 /* Called in workers only; the library is never closed. */
 RtError cuda_driver_open(CudaDriver *driver) {
@@ -23,9 +22,7 @@ RtError cuda_driver_open(CudaDriver *driver) {
     if (!library) return rt_error(RT_MISSING, "no CUDA driver: libcuda.so.1 cannot be opened");
     for (size_t i = 0; i < COUNT_OF(entries); i++) {
         void *symbol = dlsym(library, entries[i].symbol);
-        if (!symbol)
-            return rt_error(RT_MISSING, "the CUDA driver is too old: it has no %s",
-                            entries[i].symbol);
+        if (!symbol) return rt_error(RT_MISSING, "the CUDA driver is too old: it has no %s", entries[i].symbol);
         memcpy((char *)driver + entries[i].offset, &symbol, sizeof symbol);
     }
     return rt_ok();
@@ -58,6 +55,5 @@ RtError cuda_check(const CudaDriver *driver, CUresult result, const char *what) 
     if (result == CUDA_SUCCESS) return rt_ok();
     if (driver->GetErrorName(result, &name) != CUDA_SUCCESS) name = NULL;
     if (driver->GetErrorString(result, &text) != CUDA_SUCCESS) text = NULL;
-    return rt_error(classify(result), "%s: %s (%d): %s", what, name ? name : "unknown CUDA error",
-                    result, text ? text : "");
+    return rt_error(classify(result), "%s: %s (%d): %s", what, name ? name : "unknown CUDA error", result, text ? text : "");
 }

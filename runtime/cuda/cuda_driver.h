@@ -47,15 +47,15 @@ enum {
 enum { CUDA_JIT_MAX_REGISTERS = 0, CUDA_JIT_ERROR_LOG = 5, CUDA_JIT_ERROR_LOG_SIZE = 6 };
 enum { CUDA_STREAM_NON_BLOCKING = 1 };
 enum { /* element types of tensor maps */
-    CUDA_MAP_U8 = 0,
-    CUDA_MAP_U16 = 1,
-    CUDA_MAP_U32 = 2,
-    CUDA_MAP_U64 = 4,
-    CUDA_MAP_F16 = 6,
-    CUDA_MAP_F32 = 7,
-    CUDA_MAP_F64 = 8,
-    CUDA_MAP_BF16 = 9,
-    CUDA_MAP_TF32 = 11
+       CUDA_MAP_U8 = 0,
+       CUDA_MAP_U16 = 1,
+       CUDA_MAP_U32 = 2,
+       CUDA_MAP_U64 = 4,
+       CUDA_MAP_F16 = 6,
+       CUDA_MAP_F32 = 7,
+       CUDA_MAP_F64 = 8,
+       CUDA_MAP_BF16 = 9,
+       CUDA_MAP_TF32 = 11
 };
 enum { CUDA_LAUNCH_COOPERATIVE = 2, CUDA_LAUNCH_CLUSTER = 4, CUDA_LAUNCH_DEPENDENT = 6, CUDA_LAUNCH_ATTRIBUTES = 3 };
 

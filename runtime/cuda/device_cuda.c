@@ -57,8 +57,7 @@ static RtError gpu_copy(Device *d, uint64_t to, uint64_t from, uint64_t bytes) {
 
 static RtError gpu_fill(Device *d, uint64_t to, unsigned byte, uint64_t bytes) {
     Cuda *c = cuda_of(d);
-    if (bytes)
-        CU(MemsetD8Async(to, (unsigned char)byte, bytes, c->stream), "filling device memory");
+    if (bytes) CU(MemsetD8Async(to, (unsigned char)byte, bytes, c->stream), "filling device memory");
     return rt_ok();
 }
 
@@ -77,11 +76,16 @@ typedef struct {
 
 static int map_dtype(Dtype dtype) {
     switch (dtype) {
-    case DTYPE_F16: return CUDA_MAP_F16;
-    case DTYPE_BF16: return CUDA_MAP_BF16;
-    case DTYPE_F32: return CUDA_MAP_F32;
-    case DTYPE_F64: return CUDA_MAP_F64;
-    default: break;
+    case DTYPE_F16:
+        return CUDA_MAP_F16;
+    case DTYPE_BF16:
+        return CUDA_MAP_BF16;
+    case DTYPE_F32:
+        return CUDA_MAP_F32;
+    case DTYPE_F64:
+        return CUDA_MAP_F64;
+    default:
+        break;
     }
     static const int words[] = {CUDA_MAP_U8, CUDA_MAP_U16, CUDA_MAP_U32, CUDA_MAP_U64};
     return words[__builtin_ctzll(dtype_size(dtype))];
@@ -116,15 +120,14 @@ static RtError encode_map(Cuda *c, const Binding *b, const ArtifactParam *p, uin
         extents[1] -= p->joined - 1;
     }
     enum { INTERLEAVE_NONE = 0, L2_PROMOTION_256 = 3, FILL_ZEROS = 0 };
-    CU(TensorMapEncodeTiled(map, p->tf32 ? CUDA_MAP_TF32 : map_dtype(p->dtype), p->rank, (void *)(uintptr_t)address, extents, strides, box, ones,
-                            INTERLEAVE_NONE, map_swizzle(p->swizzle), L2_PROMOTION_256, FILL_ZEROS),
+    CU(TensorMapEncodeTiled(map, p->tf32 ? CUDA_MAP_TF32 : map_dtype(p->dtype), p->rank, (void *)(uintptr_t)address, extents, strides, box,
+                            ones, INTERLEAVE_NONE, map_swizzle(p->swizzle), L2_PROMOTION_256, FILL_ZEROS),
        "describing a tensor to the copy engine");
     return rt_ok();
 }
 
 /* Maps of the launch, as many as there are parameters of that kind; `maps` is on the heap. */
-static RtError fill_maps(Cuda *c, const Launch *l, const Binding *b, const uint64_t *addresses, void **parameters,
-                         TensorMap **maps) {
+static RtError fill_maps(Cuda *c, const Launch *l, const Binding *b, const uint64_t *addresses, void **parameters, TensorMap **maps) {
     size_t count = 0;
     *maps = NULL;
     for (size_t i = 0; i < l->version->arg_count; i++) count += b->a->params[l->version->args[i]].kind == ARTIFACT_MAP;
@@ -140,8 +143,7 @@ static RtError fill_maps(Cuda *c, const Launch *l, const Binding *b, const uint6
     return rt_ok();
 }
 
-static void fill_arguments(const Launch *l, const Binding *b, const uint64_t *addresses,
-                           Argument *arguments, void **parameters) {
+static void fill_arguments(const Launch *l, const Binding *b, const uint64_t *addresses, Argument *arguments, void **parameters) {
     for (size_t i = 0; i < l->version->arg_count; i++) {
         unsigned p = l->version->args[i];
         const ArtifactParam *param = &b->a->params[p];
@@ -176,8 +178,7 @@ static unsigned fill_attributes(const Launch *l, CUlaunchAttribute attributes[CU
     return n;
 }
 
-static RtError gpu_launch(Device *d, Program *p, const Launch *l, const Binding *b,
-                          const uint64_t *addresses) {
+static RtError gpu_launch(Device *d, Program *p, const Launch *l, const Binding *b, const uint64_t *addresses) {
     Cuda *c = cuda_of(d);
     Argument arguments[ARTIFACT_MAX_PARAMS];
     void *parameters[ARTIFACT_MAX_PARAMS + 1];
@@ -185,12 +186,10 @@ static RtError gpu_launch(Device *d, Program *p, const Launch *l, const Binding 
     CUfunction f = cuda_program_entry(p, l->step_index, l->version_index);
     const ArtifactVersion *v = l->version;
     if ((int64_t)l->shared_bytes > c->shared_limit)
-        return rt_error(RT_LAUNCH_FAILED,
-                        "'%s' needs %u bytes of shared memory, the device gives a block %d",
-                        v->entry, l->shared_bytes, c->shared_limit);
+        return rt_error(RT_LAUNCH_FAILED, "'%s' needs %u bytes of shared memory, the device gives a block %d", v->entry, l->shared_bytes,
+                        c->shared_limit);
     if (l->shared_bytes > 48 * 1024)
-        CU(FuncSetAttribute(f, CUDA_FUNC_MAX_DYNAMIC_SHARED, (int)l->shared_bytes),
-           "asking for shared memory");
+        CU(FuncSetAttribute(f, CUDA_FUNC_MAX_DYNAMIC_SHARED, (int)l->shared_bytes), "asking for shared memory");
     if (v->cluster[0] * v->cluster[1] * v->cluster[2] > 8)
         CU(FuncSetAttribute(f, CUDA_FUNC_NON_PORTABLE_CLUSTER, 1), "asking for a large cluster");
     fill_arguments(l, b, addresses, arguments, parameters);
@@ -228,30 +227,28 @@ static RtError gpu_time_end(Device *d, double *seconds) {
 
 /* Reads n 16-byte words, each thread every (grid size)th; the sum is stored where it cannot be, so
  * that the loads stay. Reading leaves no dirty lines whose write-back the kernel would pay for. */
-static const char flush_ptx[] =
-    ".version 7.0\n.target sm_70\n.address_size 64\n"
-    ".visible .entry sketchc_flush(.param .u64 base, .param .u64 words) {\n"
-    ".reg .pred %p<3>;\n.reg .b32 %r<12>;\n.reg .b64 %rd<12>;\n"
-    "ld.param.u64 %rd1, [base];\nld.param.u64 %rd2, [words];\ncvta.to.global.u64 %rd1, %rd1;\n"
-    "mov.u32 %r1, %ctaid.x;\nmov.u32 %r2, %ntid.x;\nmov.u32 %r3, %tid.x;\nmov.u32 %r4, %nctaid.x;\n"
-    "mul.wide.u32 %rd3, %r1, %r2;\ncvt.u64.u32 %rd4, %r3;\nadd.u64 %rd3, %rd3, %rd4;\n"
-    "mul.wide.u32 %rd5, %r4, %r2;\nmov.u32 %r9, 0;\n"
-    "LOOP:\nsetp.ge.u64 %p1, %rd3, %rd2;\n@%p1 bra DONE;\n"
-    "shl.b64 %rd6, %rd3, 4;\nadd.u64 %rd7, %rd1, %rd6;\n"
-    "ld.global.v4.u32 {%r5, %r6, %r7, %r8}, [%rd7];\n"
-    "xor.b32 %r9, %r9, %r5;\nxor.b32 %r9, %r9, %r6;\nxor.b32 %r9, %r9, %r7;\nxor.b32 %r9, %r9, "
-    "%r8;\n"
-    "add.u64 %rd3, %rd3, %rd5;\nbra LOOP;\n"
-    "DONE:\nsetp.ne.u32 %p2, %r9, 0x5a5a5a5a;\n@%p2 bra END;\nst.global.u32 [%rd1], "
-    "%r9;\nEND:\nret;\n}\n";
+static const char flush_ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+                                ".visible .entry sketchc_flush(.param .u64 base, .param .u64 words) {\n"
+                                ".reg .pred %p<3>;\n.reg .b32 %r<12>;\n.reg .b64 %rd<12>;\n"
+                                "ld.param.u64 %rd1, [base];\nld.param.u64 %rd2, [words];\ncvta.to.global.u64 %rd1, %rd1;\n"
+                                "mov.u32 %r1, %ctaid.x;\nmov.u32 %r2, %ntid.x;\nmov.u32 %r3, %tid.x;\nmov.u32 %r4, %nctaid.x;\n"
+                                "mul.wide.u32 %rd3, %r1, %r2;\ncvt.u64.u32 %rd4, %r3;\nadd.u64 %rd3, %rd3, %rd4;\n"
+                                "mul.wide.u32 %rd5, %r4, %r2;\nmov.u32 %r9, 0;\n"
+                                "LOOP:\nsetp.ge.u64 %p1, %rd3, %rd2;\n@%p1 bra DONE;\n"
+                                "shl.b64 %rd6, %rd3, 4;\nadd.u64 %rd7, %rd1, %rd6;\n"
+                                "ld.global.v4.u32 {%r5, %r6, %r7, %r8}, [%rd7];\n"
+                                "xor.b32 %r9, %r9, %r5;\nxor.b32 %r9, %r9, %r6;\nxor.b32 %r9, %r9, %r7;\nxor.b32 %r9, %r9, "
+                                "%r8;\n"
+                                "add.u64 %rd3, %rd3, %rd5;\nbra LOOP;\n"
+                                "DONE:\nsetp.ne.u32 %p2, %r9, 0x5a5a5a5a;\n@%p2 bra END;\nst.global.u32 [%rd1], "
+                                "%r9;\nEND:\nret;\n}\n";
 
 static RtError prepare_flush(Cuda *c) {
     c->flush_bytes = c->l2_bytes > (16u << 20) ? 2 * c->l2_bytes : (uint64_t)32 << 20;
     CU(MemAlloc(&c->flush, c->flush_bytes), "allocating the flush buffer");
     CU(MemsetD8Async(c->flush, 0, c->flush_bytes, c->stream), "filling the flush buffer");
     RT_TRY(cuda_module(c, flush_ptx, 0, &c->flush_module));
-    CU(ModuleGetFunction(&c->flush_kernel, c->flush_module, "sketchc_flush"),
-       "finding the flush kernel");
+    CU(ModuleGetFunction(&c->flush_kernel, c->flush_module, "sketchc_flush"), "finding the flush kernel");
     return rt_ok();
 }
 
@@ -260,8 +257,7 @@ static RtError gpu_flush(Device *d) {
     if (!c->flush_kernel) RT_TRY(prepare_flush(c));
     uint64_t words = c->flush_bytes / 16;
     void *parameters[] = {&c->flush, &words};
-    CUlaunchConfig config = {
-        .grid = {(unsigned)d->num_sms * 4, 1, 1}, .block = {256, 1, 1}, .stream = c->stream};
+    CUlaunchConfig config = {.grid = {(unsigned)d->num_sms * 4, 1, 1}, .block = {256, 1, 1}, .stream = c->stream};
     CU(LaunchKernelEx(&config, c->flush_kernel, parameters, NULL), "flushing the cache");
     return rt_ok();
 }
@@ -269,24 +265,19 @@ static RtError gpu_flush(Device *d) {
 /* ---- Plain kernels ---- */
 
 static RtError prepare_streams(Cuda *c) {
-    static const char *const names[STREAM_KINDS] = {"sketchc_copy", "sketchc_read", "sketchc_fill",
-                                                    "sketchc_nothing"};
+    static const char *const names[STREAM_KINDS] = {"sketchc_copy", "sketchc_read", "sketchc_fill", "sketchc_nothing"};
     RT_TRY(cuda_module(c, stream_ptx, 0, &c->stream_module));
     for (int i = 0; i < STREAM_KINDS; i++)
-        CU(ModuleGetFunction(&c->stream_kernels[i], c->stream_module, names[i]),
-           "finding a plain kernel");
+        CU(ModuleGetFunction(&c->stream_kernels[i], c->stream_module, names[i]), "finding a plain kernel");
     return rt_ok();
 }
 
 static RtError gpu_stream(Device *d, StreamKind kind, uint64_t to, uint64_t from, uint64_t bytes) {
     Cuda *c = cuda_of(d);
     if (!c->stream_module) RT_TRY(prepare_streams(c));
-    uint64_t words = kind == STREAM_NOTHING ? 1 : bytes / 16,
-             block = kind == STREAM_READ ? 1024 : 256;
+    uint64_t words = kind == STREAM_NOTHING ? 1 : bytes / 16, block = kind == STREAM_READ ? 1024 : 256;
     void *parameters[] = {&to, &from, &words};
-    CUlaunchConfig config = {.grid = {(unsigned)((words + block - 1) / block), 1, 1},
-                             .block = {256, 1, 1},
-                             .stream = c->stream};
+    CUlaunchConfig config = {.grid = {(unsigned)((words + block - 1) / block), 1, 1}, .block = {256, 1, 1}, .stream = c->stream};
     CU(LaunchKernelEx(&config, c->stream_kernels[kind], parameters, NULL), "launching");
     return rt_ok();
 }
@@ -346,8 +337,7 @@ static RtError describe(Device *d, Cuda *c) {
     c->l2_bytes = l2 > 0 ? (uint64_t)l2 : 0;
     name[sizeof name - 1] = '\0';
     snprintf(d->arch, sizeof d->arch, "sm_%d%d", c->major, c->minor);
-    snprintf(d->name, sizeof d->name, "%s, %s, driver %d.%d", name, d->arch,
-             c->driver_version / 1000, c->driver_version % 1000 / 10);
+    snprintf(d->name, sizeof d->name, "%s, %s, driver %d.%d", name, d->arch, c->driver_version / 1000, c->driver_version % 1000 / 10);
     return rt_ok();
 }
 
@@ -355,8 +345,7 @@ static RtError open_device(Device *d, Cuda *c, unsigned ordinal) {
     int count = 0;
     CU(Init(0), "starting CUDA");
     CU(DeviceGetCount(&count), "counting devices");
-    if (ordinal >= (unsigned)count)
-        return rt_error(RT_MISSING, "there is no CUDA device %u (of %d)", ordinal, count);
+    if (ordinal >= (unsigned)count) return rt_error(RT_MISSING, "there is no CUDA device %u (of %d)", ordinal, count);
     CU(DeviceGet(&c->device, (int)ordinal), "opening the device");
     CU(DevicePrimaryCtxRetain(&c->context, c->device), "opening the device");
     CU(CtxSetCurrent(c->context), "opening the device");

@@ -28,13 +28,11 @@ RtError cuda_module(const Cuda *c, const void *image, unsigned max_registers, CU
     char log[2048] = "";
     int options[3] = {CUDA_JIT_ERROR_LOG, CUDA_JIT_ERROR_LOG_SIZE, CUDA_JIT_MAX_REGISTERS};
     void *values[3] = {log, (void *)(uintptr_t)sizeof log, (void *)(uintptr_t)max_registers};
-    CUresult result =
-        c->cu->ModuleLoadDataEx(module, image, max_registers ? 3 : 2, options, values);
+    CUresult result = c->cu->ModuleLoadDataEx(module, image, max_registers ? 3 : 2, options, values);
     RtError e = cuda_check(c->cu, result, "loading the code");
     if (!rt_failed(&e)) return e;
     log[sizeof log - 1] = '\0';
-    return rt_error(e.status == RT_MISSING ? RT_MISSING : RT_BUILD_FAILED, "%.200s %.300s", e.text,
-                    log);
+    return rt_error(e.status == RT_MISSING ? RT_MISSING : RT_BUILD_FAILED, "%.200s %.300s", e.text, log);
 }
 
 /* ---- Architectures ---- */
@@ -43,8 +41,7 @@ RtError cuda_module(const Cuda *c, const void *image, unsigned max_registers, CU
 static bool parse_arch(const char *text, int *number, char *suffix) {
     if (strncmp(text, "sm_", 3) != 0) return false;
     *number = 0;
-    for (text += 3; *text >= '0' && *text <= '9' && *number < 1000; text++)
-        *number = *number * 10 + (*text - '0');
+    for (text += 3; *text >= '0' && *text <= '9' && *number < 1000; text++) *number = *number * 10 + (*text - '0');
     *suffix = *text;
     return *number > 0;
 }
@@ -53,11 +50,9 @@ static bool parse_arch(const char *text, int *number, char *suffix) {
 static RtError choose_arch(const Loader *l, const char *wanted, char arch[32]) {
     int number, device = l->c->major * 10 + l->c->minor;
     char suffix;
-    if (!parse_arch(wanted, &number, &suffix))
-        return rt_error(RT_BAD_ARTIFACT, "'%.32s' is no CUDA architecture", wanted);
+    if (!parse_arch(wanted, &number, &suffix)) return rt_error(RT_BAD_ARTIFACT, "'%.32s' is no CUDA architecture", wanted);
     bool bound = suffix == 'a' || suffix == 'f';
-    if (number > device || (suffix == 'a' && number != device) ||
-        (suffix == 'f' && number / 10 != device / 10))
+    if (number > device || (suffix == 'a' && number != device) || (suffix == 'f' && number / 10 != device / 10))
         return rt_error(RT_MISSING, "the code is for %.16s, the device is sm_%d", wanted, device);
     if (bound)
         snprintf(arch, 32, "sm_%d%c", device, suffix);
@@ -84,25 +79,22 @@ static void ptx_target(const char *ptx, const char *otherwise, char arch[32]) {
 /* ---- Compilers ---- */
 
 /* Runs `argv` (which ends in "-o", output, input), by way of the cache. */
-static RtError compile(Loader *l, const char *const *argv, const char *input,
-                       const ArtifactBlob *blob, const TempDir *dir, Str *cubin) {
+static RtError compile(Loader *l, const char *const *argv, const char *input, const ArtifactBlob *blob, const TempDir *dir, Str *cubin) {
     Hash128 key = tool_identity(argv[0], (Hash128){0x6375, 1});
-    for (size_t i = 1; strcmp(argv[i], "-o") != 0; i++)
-        key = hash128(argv[i], strlen(argv[i]) + 1, key);
+    for (size_t i = 1; strcmp(argv[i], "-o") != 0; i++) key = hash128(argv[i], strlen(argv[i]) + 1, key);
     key = hash128(blob->data, blob->size, key);
     if (cache_get(&l->cache, key, "cubin", cubin)) return rt_ok();
     char path[640];
     temp_dir_file(dir, "kernel.cubin", path, sizeof path);
     RT_TRY(temp_dir_write(dir, input, blob->data, blob->size));
     RT_TRY(tool_run(argv, RT_BUILD_FAILED, NULL));
-    if (!file_read(path, (size_t)1 << 30, cubin))
-        return rt_error(RT_BUILD_FAILED, "%s wrote no code", argv[0]);
+    if (!file_read(path, (size_t)1 << 30, cubin)) return rt_error(RT_BUILD_FAILED, "%s wrote no code", argv[0]);
     cache_put(&l->cache, key, "cubin", cubin->data, cubin->len);
     return rt_ok();
 }
 
-static RtError run_compiler(Loader *l, const char *tool, const char *const *flags,
-                            const char *input, const ArtifactBlob *blob, Str *cubin) {
+static RtError run_compiler(Loader *l, const char *tool, const char *const *flags, const char *input, const ArtifactBlob *blob,
+                            Str *cubin) {
     TempDir dir;
     const char *argv[24] = {tool};
     size_t n = 1;
@@ -144,10 +136,9 @@ static RtError compile_cuda(Loader *l, const ArtifactBlob *blob, const char *arc
         rt_copy(l->how, RT_NAME, "CUDA C by NVRTC");
         return nvrtc_compile((const char *)blob->data, arch, l->max_registers, cubin);
     }
-    const char *flags[] = {
-        "-cubin",          "-std=c++17", arena_printf(l->arena, "-arch=%s", arch),
-        "-fmad=false",     "-ftz=false", "-prec-div=true",
-        "-prec-sqrt=true", NULL};
+    const char *flags[] = {"-cubin",          "-std=c++17", arena_printf(l->arena, "-arch=%s", arch),
+                           "-fmad=false",     "-ftz=false", "-prec-div=true",
+                           "-prec-sqrt=true", NULL};
     rt_copy(l->how, RT_NAME, "CUDA C by nvcc");
     return run_compiler(l, tool, flags, "kernel.cu", blob, cubin);
 }
@@ -167,10 +158,9 @@ static RtError load_cuda_c(Loader *l, const ArtifactBlob *blob, CUmodule *module
 static RtError load_cubin(Loader *l, const ArtifactBlob *blob, CUmodule *module) {
     int number;
     char suffix;
-    if (!parse_arch(blob->arch, &number, &suffix) || number / 10 != l->c->major ||
-        number % 10 > l->c->minor || (suffix == 'a' && number % 10 != l->c->minor))
-        return rt_error(RT_MISSING, "the cubin is for %.16s, the device is sm_%d%d", blob->arch,
-                        l->c->major, l->c->minor);
+    if (!parse_arch(blob->arch, &number, &suffix) || number / 10 != l->c->major || number % 10 > l->c->minor ||
+        (suffix == 'a' && number % 10 != l->c->minor))
+        return rt_error(RT_MISSING, "the cubin is for %.16s, the device is sm_%d%d", blob->arch, l->c->major, l->c->minor);
     rt_copy(l->how, RT_NAME, "cubin");
     return cuda_module(l->c, blob->data, 0, module);
 }
@@ -200,8 +190,7 @@ static RtError load_any(Loader *l, CUmodule *module) {
 
 /* ---- Entries ---- */
 
-static void describe_kernel(const Cuda *c, const ArtifactVersion *v, CUfunction f,
-                            RtKernelInfo *info) {
+static void describe_kernel(const Cuda *c, const ArtifactVersion *v, CUfunction f, RtKernelInfo *info) {
     int64_t shared = 0;
     rt_copy(info->entry, sizeof info->entry, v->entry);
     c->cu->FuncGetAttribute(&info->registers, CUDA_FUNC_REGISTERS, f);
@@ -213,8 +202,7 @@ static void describe_kernel(const Cuda *c, const ArtifactVersion *v, CUfunction 
     info->shared_bytes += (int)shared;
     c->cu->OccupancyBlocks(&info->blocks_per_sm, f, (int)v->block_threads, (size_t)shared);
     info->threads = (int)v->block_threads;
-    if (c->threads_sm > 0)
-        info->occupancy = (double)info->blocks_per_sm * v->block_threads / c->threads_sm;
+    if (c->threads_sm > 0) info->occupancy = (double)info->blocks_per_sm * v->block_threads / c->threads_sm;
 }
 
 static RtError find_entries(const Loader *l, CudaProgram *impl, Program *p) {
@@ -222,14 +210,10 @@ static RtError find_entries(const Loader *l, CudaProgram *impl, Program *p) {
     for (size_t i = 0; i < l->a->step_count; i++)
         for (size_t j = 0; j < l->a->steps[i].version_count; j++) {
             const ArtifactVersion *v = &l->a->steps[i].versions[j];
-            CUresult result =
-                c->cu->ModuleGetFunction(&impl->entries[i][j], impl->module, v->entry);
+            CUresult result = c->cu->ModuleGetFunction(&impl->entries[i][j], impl->module, v->entry);
             RtError e = cuda_check(c->cu, result, "finding the kernel");
-            if (rt_failed(&e))
-                return rt_error(RT_BUILD_FAILED, "the code has no kernel '%s': %.300s", v->entry,
-                                e.text);
-            if (p->kernel_count < RT_MAX_KERNELS)
-                describe_kernel(c, v, impl->entries[i][j], &p->kernels[p->kernel_count++]);
+            if (rt_failed(&e)) return rt_error(RT_BUILD_FAILED, "the code has no kernel '%s': %.300s", v->entry, e.text);
+            if (p->kernel_count < RT_MAX_KERNELS) describe_kernel(c, v, impl->entries[i][j], &p->kernels[p->kernel_count++]);
         }
     return rt_ok();
 }
@@ -253,11 +237,7 @@ RtError cuda_load(Device *d, const Artifact *a, const RtOptions *options, Progra
     Arena *arena = arena_create();
     RtError e = rt_error(RT_MISSING, "out of memory");
     if (p && impl && arena && (impl->entries = calloc(a->step_count + 1, sizeof *impl->entries))) {
-        Loader l = {.c = d->impl,
-                    .a = a,
-                    .arena = arena,
-                    .max_registers = shared_register_cap(a),
-                    .how = p->how};
+        Loader l = {.c = d->impl, .a = a, .arena = arena, .max_registers = shared_register_cap(a), .how = p->how};
         cache_open(&l.cache, options->cache_dir);
         p->impl = impl;
         e = load_any(&l, &impl->module);
@@ -301,9 +281,12 @@ RtError rt_cubin(const Artifact *a, const char *cache_dir, Str *cubin) {
     cache_open(&l.cache, cache_dir);
     for (size_t i = 0; i < a->blob_count; i++) {
         const ArtifactBlob *blob = &a->blobs[i];
-        if (blob->kind == ARTIFACT_PTX) e = assemble(&l, blob, cubin);
-        else if (blob->kind == ARTIFACT_CUDA_C) e = compile_cuda(&l, blob, blob->arch, cubin);
-        else continue;
+        if (blob->kind == ARTIFACT_PTX)
+            e = assemble(&l, blob, cubin);
+        else if (blob->kind == ARTIFACT_CUDA_C)
+            e = compile_cuda(&l, blob, blob->arch, cubin);
+        else
+            continue;
         if (e.status != RT_MISSING) break;
     }
     arena_destroy(l.arena);

@@ -7,8 +7,8 @@
 typedef struct NvrtcProgram_ *NvrtcProgram;
 typedef struct {
     int (*version)(int *major, int *minor);
-    int (*create)(NvrtcProgram *program, const char *source, const char *name, int headers,
-                  const char *const *texts, const char *const *names);
+    int (*create)(NvrtcProgram *program, const char *source, const char *name, int headers, const char *const *texts,
+                  const char *const *names);
     int (*destroy)(NvrtcProgram *program);
     int (*compile)(NvrtcProgram program, int count, const char *const *options);
     int (*log_size)(NvrtcProgram program, size_t *size);
@@ -33,8 +33,7 @@ static const struct {
 
 static void *open_library(char *name, size_t size) {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-    const char *home = env_get(ENV_CUDA_HOME),
-               *dirs[3] = {"", home && home[0] == '/' ? home : NULL, "/usr/local/cuda"};
+    const char *home = env_get(ENV_CUDA_HOME), *dirs[3] = {"", home && home[0] == '/' ? home : NULL, "/usr/local/cuda"};
     for (size_t d = 0; d < COUNT_OF(dirs); d++)
         for (size_t i = 0; dirs[d] && i < COUNT_OF(names); i++) {
             snprintf(name, size, "%s%s%s", dirs[d], dirs[d][0] ? "/lib64/" : "", names[i]);
@@ -85,16 +84,13 @@ RtError nvrtc_compile(const char *source, const char *arch, unsigned max_registe
     NvrtcProgram program;
     char name[1024], arch_flag[64], cap_flag[64], include_flag[1100];
     const char *home = env_get(ENV_CUDA_HOME);
-    if (!open_nvrtc(&n, name, sizeof name))
-        return rt_error(RT_MISSING, "neither nvcc nor NVRTC is found");
+    if (!open_nvrtc(&n, name, sizeof name)) return rt_error(RT_MISSING, "neither nvcc nor NVRTC is found");
     snprintf(arch_flag, sizeof arch_flag, "--gpu-architecture=%s", arch);
     snprintf(cap_flag, sizeof cap_flag, "--maxrregcount=%u", max_registers);
-    snprintf(include_flag, sizeof include_flag, "--include-path=%s/include",
-             home && home[0] == '/' ? home : "/usr/local/cuda");
+    snprintf(include_flag, sizeof include_flag, "--include-path=%s/include", home && home[0] == '/' ? home : "/usr/local/cuda");
     const char *flags[] = {arch_flag,         "--std=c++17",      "--fmad=false", "--ftz=false",
                            "--prec-div=true", "--prec-sqrt=true", include_flag,   cap_flag};
-    if (n.create(&program, source, "kernel.cu", 0, NULL, NULL) != 0)
-        return rt_error(RT_BUILD_FAILED, "NVRTC cannot take the code");
+    if (n.create(&program, source, "kernel.cu", 0, NULL, NULL) != 0) return rt_error(RT_BUILD_FAILED, "NVRTC cannot take the code");
     RtError e = rt_ok();
     if (n.compile(program, (int)COUNT_OF(flags) - (max_registers ? 0 : 1), flags) != 0)
         e = log_error(&n, program);

@@ -32,7 +32,8 @@ static bool probe(Arena *arena, const Evaluator *ev, uint64_t seed, int64_t limi
         }
         eval_run(run, k, n, flat, &result);
         bool mean = evaluator_is_mean(ev, k);
-        for (size_t i = 0; i < n; i++) found->exact |= dtype_is_float(shape->dtype) && (mean || bound[i] == 0) && isfinite(value[i]) && !undecided[i];
+        for (size_t i = 0; i < n; i++)
+            found->exact |= dtype_is_float(shape->dtype) && (mean || bound[i] == 0) && isfinite(value[i]) && !undecided[i];
     }
     if (run) found->beyond = eval_run_is_beyond(run);
     eval_run_destroy(run);
@@ -62,7 +63,8 @@ RtError exact_thin(OneTask *t, TaskInput *inputs) {
 
 /* ---- The trial ---- */
 
-/* Numbers drawn from a range become whole ones, none of them 0, so that each shows; structure, as of a triangle, and indices are a case's own. */
+/* Numbers drawn from a range become whole ones, none of them 0, so that each shows; structure, as of a triangle, and indices are a case's
+ * own. */
 static bool make_inputs(const OneTask *t, uint64_t seed, TaskInput *inputs) {
     bool any = false;
     for (size_t i = 0; i < t->r->plan.a->param_count; i++) {

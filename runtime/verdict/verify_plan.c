@@ -23,14 +23,11 @@ static RtError parse_graph(TaskPlan *plan, bool needed) {
     if (!plan->a->graph) return no_operator(plan, needed);
     DiagList diags;
     diag_list_init(&diags, plan->arena, source_map_create(plan->arena));
-    plan->module =
-        ir_parse(plan->arena, &diags, "operator", plan->a->graph, strlen(plan->a->graph));
+    plan->module = ir_parse(plan->arena, &diags, "operator", plan->a->graph, strlen(plan->a->graph));
     const char *why = diags.first ? diags.first->text : "";
-    if (!plan->module)
-        return rt_error(RT_BAD_ARTIFACT, "the artifact's operator is not valid: %.300s", why);
+    if (!plan->module) return rt_error(RT_BAD_ARTIFACT, "the artifact's operator is not valid: %.300s", why);
     if (!ir_verify(plan->module, &diags))
-        return rt_error(RT_BAD_ARTIFACT, "the artifact's operator is not valid: %.300s",
-                        diags.first ? diags.first->text : "");
+        return rt_error(RT_BAD_ARTIFACT, "the artifact's operator is not valid: %.300s", diags.first ? diags.first->text : "");
     for (plan->graph = plan->module->first; plan->graph; plan->graph = plan->graph->next)
         if (plan->graph->level == IR_LEVEL_GRAPH) return rt_ok();
     return !needed && plan->module->case_count ? rt_ok() : no_operator(plan, needed);
@@ -72,8 +69,7 @@ static void add_case(TaskPlan *plan, const char *name, const IrCase *c) {
     Task *t = add_task(plan, name, sizes, c);
     t->named = plan->options->case_name != NULL;
     t->own = c;
-    if (!sizes)
-        rt_copy(t->skip, sizeof t->skip, error ? error : "the sizes do not fit the operator");
+    if (!sizes) rt_copy(t->skip, sizeof t->skip, error ? error : "the sizes do not fit the operator");
 }
 
 /* Is it among names with commas between? */
@@ -170,15 +166,13 @@ static void add_specials(TaskPlan *plan) {
     }
 }
 
-RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const RtOptions *options,
-                         bool ragged) {
+RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const RtOptions *options, bool ragged) {
     *plan = (TaskPlan){.a = a, .options = options, .arena = arena};
     RT_TRY(parse_graph(plan, ragged));
     const IrModule *m = plan->module;
     plan->tasks = ARENA_ARRAY(arena, Task, m->case_count + 2);
     for (size_t i = 0; i < m->case_count; i++)
-        if (!options->case_name || is_named(options->case_name, m->cases[i].name))
-            add_case(plan, m->cases[i].name, &m->cases[i]);
+        if (!options->case_name || is_named(options->case_name, m->cases[i].name)) add_case(plan, m->cases[i].name, &m->cases[i]);
     RT_TRY(check_names(plan));
     if (!plan->count) add_case(plan, "given", NULL);
     if (!plan->tasks[0].sizes && !m->case_count)
@@ -191,8 +185,7 @@ RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const 
     Task *tasks = ARENA_ARRAY(arena, Task, plan->count + list.count + 1);
     memcpy(tasks, plan->tasks, plan->count * sizeof *tasks);
     plan->tasks = tasks;
-    for (size_t i = 0; i < list.count; i++)
-        add_task(plan, arena_printf(arena, "ragged %zu", i + 1), list.sizes[i], tasks[0].data);
+    for (size_t i = 0; i < list.count; i++) add_task(plan, arena_printf(arena, "ragged %zu", i + 1), list.sizes[i], tasks[0].data);
     if (options->exact) return rt_ok();
     choose_trials(plan, plan->count - list.count);
     add_specials(plan);
@@ -241,10 +234,8 @@ static bool graph_shape(const TaskPlan *plan, const Task *task, const char *name
     if (g >= 0) return shape_of(task->sizes, name, plan->graph->body->args[g]->type, shape);
     const IrOp *end = plan->graph ? plan->graph->body->last : NULL;
     const IrAttr *names = end && end->opcode == IR_RETURN ? ir_attr(end, "names") : NULL;
-    for (size_t i = 0;
-         names && names->kind == IR_ATTR_STRS && i < names->count && i < end->operand_count; i++)
-        if (strcmp(names->strs[i], name) == 0)
-            return shape_of(task->sizes, name, end->operands[i]->type, shape);
+    for (size_t i = 0; names && names->kind == IR_ATTR_STRS && i < names->count && i < end->operand_count; i++)
+        if (strcmp(names->strs[i], name) == 0) return shape_of(task->sizes, name, end->operands[i]->type, shape);
     return false;
 }
 
@@ -254,9 +245,7 @@ static RtError bind_shapes(const TaskPlan *plan, const Task *task, Binding *b) {
     for (unsigned i = 0; i < plan->a->param_count; i++) {
         const ArtifactParam *p = &plan->a->params[i];
         Shape shape;
-        if (p->kind != ARTIFACT_TENSOR || !graph_shape(plan, task, task_graph_name(p), &shape) ||
-            shape.rank != p->rank)
-            continue;
+        if (p->kind != ARTIFACT_TENSOR || !graph_shape(plan, task, task_graph_name(p), &shape) || shape.rank != p->rank) continue;
         RT_TRY(binding_set_shape(b, i, shape.rank, shape.extents));
     }
     return rt_ok();
@@ -294,8 +283,7 @@ RtError task_bind(const TaskPlan *plan, const Task *task, Binding *b) {
         if (!isnan(scalar)) RT_TRY(binding_set_scalar(b, p->name, scalar));
     }
     for (size_t i = 0; i < plan->options->scalar_count; i++)
-        RT_TRY(binding_set_scalar(b, own_name(plan, plan->options->scalars[i].name),
-                                  plan->options->scalars[i].value));
+        RT_TRY(binding_set_scalar(b, own_name(plan, plan->options->scalars[i].name), plan->options->scalars[i].value));
     return binding_complete(b);
 }
 
@@ -303,11 +291,8 @@ RtError task_check_size(const TaskPlan *plan, const Task *task, const Device *d,
     uint64_t need = binding_tensor_bytes(b), limit = plan->options->max_bytes;
     if (!limit) limit = (plan->a->target == ARTIFACT_CUDA ? d->memory_bytes : d->free_bytes) / 4;
     if (need > limit && !task->named)
-        return rt_error(RT_SKIPPED, "its %llu bytes are above --max-bytes=%llu",
-                        (unsigned long long)need, (unsigned long long)limit);
-    if (need > d->free_bytes)
-        return rt_error(RT_SKIPPED, "its %llu MB do not fit into memory",
-                        (unsigned long long)(need >> 20));
+        return rt_error(RT_SKIPPED, "its %llu bytes are above --max-bytes=%llu", (unsigned long long)need, (unsigned long long)limit);
+    if (need > d->free_bytes) return rt_error(RT_SKIPPED, "its %llu MB do not fit into memory", (unsigned long long)(need >> 20));
     return rt_ok();
 }
 
@@ -322,11 +307,9 @@ static RtError make_plain_spec(const TaskPlan *plan, const Task *task, TaskInput
         const IrCaseData *data = &c->data[i];
         if (strcmp(data->tensor, in->shape.name) != 0) continue;
         bool empty;
-        if (input_spec_of_case(&in->spec, plan->options->seed, &in->shape, data, task->sizes, &empty, &error))
-            return rt_ok();
+        if (input_spec_of_case(&in->spec, plan->options->seed, &in->shape, data, task->sizes, &empty, &error)) return rt_ok();
         if (empty) return rt_error(RT_SKIPPED, "its sizes leave the data of '%s' no value", in->shape.name);
-        return rt_error(RT_BAD_INPUT, "the data of '%s': %.300s", in->shape.name,
-                        error ? error : "not valid");
+        return rt_error(RT_BAD_INPUT, "the data of '%s': %.300s", in->shape.name, error ? error : "not valid");
     }
     input_spec_default(&in->spec, plan->options->seed, &in->shape);
     return rt_ok();
@@ -339,36 +322,29 @@ static RtError make_spec(const TaskPlan *plan, const Task *task, TaskInput *in) 
 }
 
 /* In the operator's shape where there is one (a sketch may see it reshaped), else in its own. */
-static RtError find_shape(const TaskPlan *plan, const Task *task, const Binding *b, size_t i,
-                          Shape *shape) {
+static RtError find_shape(const TaskPlan *plan, const Task *task, const Binding *b, size_t i, Shape *shape) {
     const ArtifactParam *p = &plan->a->params[i];
     const char *name = task_graph_name(p);
     if (!plan->graph) {
-        *shape = (Shape){
-            .name = name, .dtype = p->dtype, .rank = p->rank, .elements = (int64_t)b->elements[i]};
+        *shape = (Shape){.name = name, .dtype = p->dtype, .rank = p->rank, .elements = (int64_t)b->elements[i]};
         memcpy(shape->extents, b->extents[i], sizeof shape->extents);
         return rt_ok();
     }
     int g = graph_param(plan->graph, name);
-    if (g < 0 || !shape_of(task->sizes, plan->graph->params[g].name,
-                           plan->graph->body->args[g]->type, shape))
+    if (g < 0 || !shape_of(task->sizes, plan->graph->params[g].name, plan->graph->body->args[g]->type, shape))
         return rt_error(RT_BAD_ARTIFACT, "the operator has no tensor '%s'", name);
     if (shape->dtype != p->dtype || (uint64_t)shape->elements != b->elements[i])
-        return rt_error(RT_BAD_ARTIFACT,
-                        "'%s' is another tensor in the operator (dtype or number of elements)",
-                        p->name);
+        return rt_error(RT_BAD_ARTIFACT, "'%s' is another tensor in the operator (dtype or number of elements)", p->name);
     return rt_ok();
 }
 
 /* Stored and then loaded by the sketch, but no input of the operator: it starts out poisoned. */
 static bool is_made_here(const TaskPlan *plan, const Task *task, const ArtifactParam *p) {
     Shape shape;
-    return plan->graph && graph_param(plan->graph, task_graph_name(p)) < 0 &&
-           graph_shape(plan, task, task_graph_name(p), &shape);
+    return plan->graph && graph_param(plan->graph, task_graph_name(p)) < 0 && graph_shape(plan, task, task_graph_name(p), &shape);
 }
 
-RtError task_inputs(const TaskPlan *plan, const Task *task, Arena *arena, const Binding *b,
-                    TaskInput **inputs) {
+RtError task_inputs(const TaskPlan *plan, const Task *task, Arena *arena, const Binding *b, TaskInput **inputs) {
     *inputs = ARENA_ARRAY(arena, TaskInput, plan->a->param_count + 1);
     for (size_t i = 0; i < plan->a->param_count; i++) {
         const ArtifactParam *p = &plan->a->params[i];
@@ -384,8 +360,7 @@ RtError task_inputs(const TaskPlan *plan, const Task *task, Arena *arena, const 
 
 RtError task_upload(Session *s, const TaskInput *inputs, bool only_inout, unsigned threads) {
     for (size_t i = 0; i < s->a->param_count; i++) {
-        if (!inputs[i].read || (only_inout && s->a->params[i].direction != ARTIFACT_INOUT))
-            continue;
+        if (!inputs[i].read || (only_inout && s->a->params[i].direction != ARTIFACT_INOUT)) continue;
         int64_t elements = inputs[i].shape.elements,
                 piece = elements < PIECE_ELEMENTS || s->a->params[i].strided ? elements : PIECE_ELEMENTS;
         uint64_t size = dtype_size(s->a->params[i].dtype);
@@ -394,9 +369,9 @@ RtError task_upload(Session *s, const TaskInput *inputs, bool only_inout, unsign
         for (int64_t at = 0; at < elements && !rt_failed(&e); at += piece) {
             int64_t end = elements - at < piece ? elements : at + piece;
             input_fill(&inputs[i].spec, data, at, end, threads);
-            e = piece == elements ? session_upload(s, (unsigned)i, data)
-                                  : s->device->ops->upload(s->device, s->addresses[i] + (uint64_t)at * size, data,
-                                                           (uint64_t)(end - at) * size);
+            e = piece == elements
+                    ? session_upload(s, (unsigned)i, data)
+                    : s->device->ops->upload(s->device, s->addresses[i] + (uint64_t)at * size, data, (uint64_t)(end - at) * size);
         }
         free(data);
         RT_TRY(e);

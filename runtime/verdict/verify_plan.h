@@ -7,13 +7,13 @@
 
 typedef struct {
     char name[RT_NAME];
-    const Sizes *sizes; /* the operator's, complete; null: `skip` says why */
-    const IrCase *own;  /* the case whose sizes they are; null: derived from it */
-    const IrCase *data; /* whose generators are used; may be null */
+    const Sizes *sizes;  /* the operator's, complete; null: `skip` says why */
+    const IrCase *own;   /* the case whose sizes they are; null: derived from it */
+    const IrCase *data;  /* whose generators are used; may be null */
     const char *special; /* the operator's name of the tensor that holds special values along `axis`; null: none */
     unsigned axis;
-    bool trial;         /* of the sizes that no case declares: is launched on small whole numbers, too */
-    bool named;         /* asked for by --case: never too large */
+    bool trial; /* of the sizes that no case declares: is launched on small whole numbers, too */
+    bool named; /* asked for by --case: never too large */
     char skip[RT_TEXT];
 } Task;
 
@@ -30,8 +30,7 @@ typedef struct {
 } TaskPlan;
 
 /* Parses the operator and lists the tasks. */
-RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const RtOptions *options,
-                         bool ragged);
+RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const RtOptions *options, bool ragged);
 /* Binds a task's sizes to the artifact's symbols. BAD_INPUT: the sizes do not fit this artifact. */
 RtError task_bind(const TaskPlan *plan, const Task *task, Binding *b);
 /* SKIPPED when the tensors need more than the options or the device allow. */
@@ -43,8 +42,7 @@ typedef struct {
     Shape shape;
     InputSpec spec;
 } TaskInput;
-RtError task_inputs(const TaskPlan *plan, const Task *task, Arena *arena, const Binding *b,
-                    TaskInput **inputs);
+RtError task_inputs(const TaskPlan *plan, const Task *task, Arena *arena, const Binding *b, TaskInput **inputs);
 /* Writes the data into the session's buffers. `only_inout`: just those that a launch changed. */
 RtError task_upload(Session *s, const TaskInput *inputs, bool only_inout, unsigned threads);
 const char *task_graph_name(const ArtifactParam *p);

@@ -21,15 +21,12 @@ RtError one_task_operands(OneTask *t, const TaskInput *given, bool keep, EvalBin
     EvalInput *inputs = ARENA_ARRAY(t->arena, EvalInput, a->param_count + 1);
     EvalScalar *scalars = ARENA_ARRAY(t->arena, EvalScalar, a->param_count + 1);
     EvalBinding *binding = *made = ARENA_NEW(t->arena, EvalBinding);
-    *binding = (EvalBinding){.sizes = t->task->sizes,
-                             .inputs = inputs,
-                             .scalars = scalars,
-                             .flushes = a->unordered && a->target == ARTIFACT_CUDA};
+    *binding =
+        (EvalBinding){.sizes = t->task->sizes, .inputs = inputs, .scalars = scalars, .flushes = a->unordered && a->target == ARTIFACT_CUDA};
     uint64_t kept = 0;
     for (size_t i = 0; i < a->param_count; i++) {
         if (a->params[i].kind == ARTIFACT_SCALAR)
-            scalars[binding->scalar_count++] =
-                (EvalScalar){task_graph_name(&a->params[i]), t->binding.scalars[i]};
+            scalars[binding->scalar_count++] = (EvalScalar){task_graph_name(&a->params[i]), t->binding.scalars[i]};
         if (!given[i].read) continue;
         void *data = NULL;
         uint64_t bytes = binding_element_bytes(&t->binding, i);
@@ -49,16 +46,12 @@ static RtError make_evaluator(OneTask *t) {
     RT_TRY(one_task_operands(t, t->inputs, true, &t->operands));
     t->operands->exact = t->r->plan.options->exact;
     t->evaluator = evaluator_create(t->arena, t->r->plan.graph, t->operands, &error);
-    return t->evaluator
-               ? rt_ok()
-               : rt_error(RT_BUG, "the operator cannot be evaluated: %.300s", error ? error : "");
+    return t->evaluator ? rt_ok() : rt_error(RT_BUG, "the operator cannot be evaluated: %.300s", error ? error : "");
 }
 
 RtError one_task_download(OneTask *t, size_t i, void **data) {
     *data = rt_alloc(binding_element_bytes(&t->binding, i));
-    if (!*data)
-        return rt_error(RT_MISSING, "out of memory for checking '%s'",
-                        t->r->plan.a->params[i].name);
+    if (!*data) return rt_error(RT_MISSING, "out of memory for checking '%s'", t->r->plan.a->params[i].name);
     return session_download(&t->session, (unsigned)i, *data);
 }
 
@@ -93,8 +86,7 @@ static RtError run_twice(OneTask *t) {
     bool fences = t->r->device.fences; /* the second launch's are on the other side of the buffers */
     if (fences) RT_TRY(session_turn(&t->session, t->arena));
     for (unsigned i = 0; i < a->param_count && !fences; i++)
-        if (one_task_is_output(a, i) || a->params[i].kind == ARTIFACT_WORKSPACE)
-            RT_TRY(session_poison(&t->session, i));
+        if (one_task_is_output(a, i) || a->params[i].kind == ARTIFACT_WORKSPACE) RT_TRY(session_poison(&t->session, i));
     RT_TRY(task_upload(&t->session, t->inputs, !fences, t->r->plan.options->threads));
     RT_TRY(runner_launch(t->r, &t->session, "the second launch"));
     return check_surroundings(t);
@@ -118,8 +110,7 @@ static void digest_outputs(const OneTask *t, char digest[33]) {
     Hash128 hash = {0, 0};
     for (size_t i = 0; i < t->r->plan.a->param_count; i++)
         if (one_task_is_output(t->r->plan.a, i))
-            hash = hash_values(t->r->plan.a->params[i].dtype, t->first[i],
-                               binding_element_bytes(&t->binding, i), hash);
+            hash = hash_values(t->r->plan.a->params[i].dtype, t->first[i], binding_element_bytes(&t->binding, i), hash);
     hash128_hex(hash, digest);
 }
 
@@ -131,7 +122,9 @@ RtError one_task_find_output(const OneTask *t, size_t i, unsigned *output) {
     return k < n ? rt_ok() : rt_error(RT_BAD_ARTIFACT, "the operator does not compute '%s'", p->name);
 }
 
-static size_t sample_budget(uint64_t elements) { return elements <= DENSE_ELEMENTS ? DENSE : SPARSE; }
+static size_t sample_budget(uint64_t elements) {
+    return elements <= DENSE_ELEMENTS ? DENSE : SPARSE;
+}
 
 /* Where the evaluator takes samples only, the naive form is compiled. */
 static void make_reference(OneTask *t) {
@@ -157,11 +150,8 @@ static RtError check_outputs(OneTask *t) {
         unsigned k;
         RT_TRY(one_task_find_output(t, i, &k));
         const Shape *shape = evaluator_output(t->evaluator, k);
-        if (shape->dtype != a->params[i].dtype ||
-            (uint64_t)shape->elements != t->binding.elements[i])
-            return rt_error(RT_BAD_ARTIFACT,
-                            "'%s' is another tensor in the operator (dtype or number of elements)",
-                            a->params[i].name);
+        if (shape->dtype != a->params[i].dtype || (uint64_t)shape->elements != t->binding.elements[i])
+            return rt_error(RT_BAD_ARTIFACT, "'%s' is another tensor in the operator (dtype or number of elements)", a->params[i].name);
         compare.sample_budget = sample_budget(t->binding.elements[i]);
         void *second;
         RT_TRY(one_task_download(t, i, &second));
@@ -195,8 +185,8 @@ static RtError other_inputs(OneTask *t, TaskInput **inputs) {
     return rt_ok();
 }
 
-RtError one_task_power(OneTask *t, const TaskInput *others, const Evaluator *right, const EvalBinding *operands,
-                       PowerOutcome *worst, const char **where) {
+RtError one_task_power(OneTask *t, const TaskInput *others, const Evaluator *right, const EvalBinding *operands, PowerOutcome *worst,
+                       const char **where) {
     const Evaluator *wrong[POWER_COUNT] = {NULL};
     EvalInput *made = ARENA_ARRAY(t->arena, EvalInput, t->r->plan.a->param_count + 1);
     size_t count = 0;
@@ -221,8 +211,8 @@ RtError one_task_power(OneTask *t, const TaskInput *others, const Evaluator *rig
     return rt_ok();
 }
 
-/* Of declared cases: the ragged sizes are many and small, and each draws data of its own. Where the bounds at the case's data hide a fault, exact
- * sums may decide. */
+/* Of declared cases: the ragged sizes are many and small, and each draws data of its own. Where the bounds at the case's data hide a fault,
+ * exact sums may decide. */
 static RtError check_power(OneTask *t) {
     PowerOutcome found[POWER_COUNT];
     const char *where[POWER_COUNT] = {NULL};
@@ -249,11 +239,17 @@ static const struct {
     CheckId check;
     RtStatus status;
 } decisive[] = {
-    {CHECK_FAULT, RT_FAULT},           {CHECK_TIMEOUT, RT_HANG},
-    {CHECK_GUARD, RT_OUT_OF_BOUNDS},   {CHECK_INPUT_MODIFIED, RT_INPUT_MODIFIED},
-    {CHECK_REFERENCE, RT_MISMATCH},    {CHECK_UNWRITTEN, RT_NOT_WRITTEN}, {CHECK_EXACT, RT_MISMATCH},
-    {CHECK_BOUND, RT_MISMATCH},        {CHECK_RMS, RT_MISMATCH},
-    {CHECK_UNDECIDED, RT_NEAR_TIES},    {CHECK_SECOND_LAUNCH, RT_SECOND_LAUNCH},
+    {CHECK_FAULT, RT_FAULT},
+    {CHECK_TIMEOUT, RT_HANG},
+    {CHECK_GUARD, RT_OUT_OF_BOUNDS},
+    {CHECK_INPUT_MODIFIED, RT_INPUT_MODIFIED},
+    {CHECK_REFERENCE, RT_MISMATCH},
+    {CHECK_UNWRITTEN, RT_NOT_WRITTEN},
+    {CHECK_EXACT, RT_MISMATCH},
+    {CHECK_BOUND, RT_MISMATCH},
+    {CHECK_RMS, RT_MISMATCH},
+    {CHECK_UNDECIDED, RT_NEAR_TIES},
+    {CHECK_SECOND_LAUNCH, RT_SECOND_LAUNCH},
     {CHECK_POWER, RT_POWERLESS},
 };
 
@@ -278,8 +274,7 @@ static void summarise(const Verdict *v, RtVerdict *out) {
         out->compared += (uint64_t)o->checked;
         out->undecided += (uint64_t)o->undecided;
         out->unknown += (uint64_t)o->unknown;
-        if (i == 0 || o->max_ratio > out->worst_ratio)
-            rt_copy(out->tensor, sizeof out->tensor, o->name);
+        if (i == 0 || o->max_ratio > out->worst_ratio) rt_copy(out->tensor, sizeof out->tensor, o->name);
         if (o->max_ratio > out->worst_ratio) out->worst_ratio = o->max_ratio;
         if (o->rms > out->rms_ratio) out->rms_ratio = o->rms;
         if (o->max_error > out->max_error) out->max_error = o->max_error;
@@ -300,8 +295,7 @@ static void print_special(const Task *task, char *out, size_t size) {
 
 static RtError check_task(OneTask *t, RtVerdict *out) {
     RtError e = task_bind(&t->r->plan, t->task, &t->binding);
-    if (e.status == RT_BAD_INPUT || e.status == RT_BAD_OPTION)
-        e.status = RT_SKIPPED; /* the kernel's own constraints may be narrower */
+    if (e.status == RT_BAD_INPUT || e.status == RT_BAD_OPTION) e.status = RT_SKIPPED; /* the kernel's own constraints may be narrower */
     RT_TRY(e);
     binding_print(&t->binding, out->sizes, sizeof out->sizes);
     print_special(t->task, out->sizes, sizeof out->sizes);
@@ -329,7 +323,8 @@ static bool run_task(Runner *r, size_t index, void *record) {
         e = rt_error(RT_SKIPPED, "the operator reads outside of a tensor at these values");
     if (e.status == RT_OK) {
         summarise(&t.verdict, out);
-        if (out->sampled) rt_copy(out->why_sampled, sizeof out->why_sampled, t.reference.why ? t.reference.why : "it differs from the evaluator");
+        if (out->sampled)
+            rt_copy(out->why_sampled, sizeof out->why_sampled, t.reference.why ? t.reference.why : "it differs from the evaluator");
     } else {
         out->status = e.status;
         rt_copy(out->text, sizeof out->text, e.text);
@@ -351,8 +346,8 @@ static bool run_task(Runner *r, size_t index, void *record) {
 static bool accept(Runner *r, size_t index, void *record) {
     RtVerdict *v = record;
     if ((unsigned)v->status >= RT_STATUS_COUNT) return false;
-    v->sizes[sizeof v->sizes - 1] = v->check[RT_NAME - 1] = v->text[RT_TEXT - 1] =
-        v->tensor[RT_NAME - 1] = v->digest[32] = v->why_sampled[RT_NAME - 1] = '\0';
+    v->sizes[sizeof v->sizes - 1] = v->check[RT_NAME - 1] = v->text[RT_TEXT - 1] = v->tensor[RT_NAME - 1] = v->digest[32] =
+        v->why_sampled[RT_NAME - 1] = '\0';
     rt_copy(v->name, sizeof v->name, r->plan.tasks[index].name);
     return true;
 }
@@ -362,27 +357,24 @@ static void blame(Runner *r, size_t index, const RtError *e, void *record) {
     (void)r, (void)index;
     v->status = e->status;
     rt_copy(v->text, sizeof v->text, e->text);
-    if (e->status != RT_SKIPPED)
-        rt_copy(v->check, sizeof v->check,
-                check_name(e->status == RT_HANG ? CHECK_TIMEOUT : CHECK_FAULT));
+    if (e->status != RT_SKIPPED) rt_copy(v->check, sizeof v->check, check_name(e->status == RT_HANG ? CHECK_TIMEOUT : CHECK_FAULT));
 }
 
 static void print_sizes(const Task *task, char *out, size_t size) {
     size_t used = 0;
     for (size_t i = 0; task->sizes && i < task->sizes->count && used < size; i++)
-        used +=
-            (size_t)snprintf(out + used, size - used, "%s%s=%lld", i ? " " : "",
-                             task->sizes->values[i].name, (long long)task->sizes->values[i].value);
+        used += (size_t)snprintf(out + used, size - used, "%s%s=%lld", i ? " " : "", task->sizes->values[i].name,
+                                 (long long)task->sizes->values[i].value);
     if (task->sizes) print_special(task, out, size);
 }
 
 /* ---- Branches on sizes ---- */
 
 static const char *describe(Arena *arena, const Branch *b, uint8_t missing) {
-    const char *what = b->is_loop                   ? "the loop ran no iteration"
-                       : b->op->opcode == IR_IF     ? (missing & BRANCH_TRUE ? "the condition never held" : "the condition always held")
-                       : missing & BRANCH_TRUE      ? "the comparison never held"
-                                                    : "the comparison always held";
+    const char *what = b->is_loop               ? "the loop ran no iteration"
+                       : b->op->opcode == IR_IF ? (missing & BRANCH_TRUE ? "the condition never held" : "the condition always held")
+                       : missing & BRANCH_TRUE  ? "the comparison never held"
+                                                : "the comparison always held";
     return arena_printf(arena, "%lld:%lld: %s at the sizes that were verified: a case of such sizes shows what the sketch does there",
                         (long long)b->line, (long long)b->column, what);
 }
@@ -420,16 +412,13 @@ static void count_verdicts(const Runner *r, RtVerifyReport *report, Arena *arena
         }
     }
     if (!rt_failed(&report->error)) find_missing(r, report, arena);
-    if (report->missing_count)
-        report->error = rt_error(RT_INCOMPLETE, "%.500s", report->missing[0]);
+    if (report->missing_count) report->error = rt_error(RT_INCOMPLETE, "%.500s", report->missing[0]);
     if (!rt_failed(&report->error) && !report->passed)
-        report->error = rt_error(RT_BAD_INPUT, "no case was run: %.400s",
-                                 report->count ? report->verdicts[0].text : "there is none");
+        report->error = rt_error(RT_BAD_INPUT, "no case was run: %.400s", report->count ? report->verdicts[0].text : "there is none");
 }
 
 RtVerifyReport rt_verify(const Artifact *a, const RtOptions *options, Arena *arena) {
-    Runner r = {
-        .fences = true, .record_size = sizeof(RtVerdict), .run = run_task, .accept = accept, .blame = blame};
+    Runner r = {.fences = true, .record_size = sizeof(RtVerdict), .run = run_task, .accept = accept, .blame = blame};
     RtVerifyReport report = {.error = task_plan_create(&r.plan, arena, a, options, true)};
     if (rt_failed(&report.error)) return report;
     RtVerdict *verdicts = ARENA_ARRAY(arena, RtVerdict, r.plan.count + 1);

@@ -20,8 +20,7 @@ static bool size_of(void *ctx, const Aff *leaf, int64_t *value) {
     if (i < 0) return false;
     const ArtifactParam *param = &p->a->params[i];
     if (param->kind != ARTIFACT_SYMBOL) return false;
-    bool of_launch = param->derived && param->derived->kind == AFF_SYM &&
-                     strcmp(param->derived->name, param->name) == 0;
+    bool of_launch = param->derived && param->derived->kind == AFF_SYM && strcmp(param->derived->name, param->name) == 0;
     if (of_launch) return false; /* known only where it runs */
     if (param->derived) return aff_eval(param->derived, size_of, ctx, value);
     const char *name = task_graph_name(param);
@@ -64,8 +63,7 @@ size_t task_tile_sizes(const Artifact *a, const Sizes *base, int64_t *tiles, siz
     size_t count = 0;
     for (size_t i = 0; i < a->constexpr_count; i++) {
         double value;
-        if (parse_double(a->constexprs[i].value, &value) && value >= 2 && value <= 65536 &&
-            value == (double)(int64_t)value)
+        if (parse_double(a->constexprs[i].value, &value) && value >= 2 && value <= 65536 && value == (double)(int64_t)value)
             add(tiles, limit, &count, (int64_t)value);
     }
     for (size_t i = 0; i < a->step_count; i++)

@@ -65,10 +65,18 @@ static void read_run(void *context, const StoreRow *row) {
                      .complete = store_integer(row, "verified") != 0};
     const struct {
         const char **to, *column;
-    } texts[] = {{&run.operator_name, "operator"}, {&run.definition, "definition_hash"}, {&run.target, "target"},     {&run.arch, "arch"},
-                 {&run.device, "device"},          {&run.case_name, "case"},    {&run.sizes, "sizes"},
-                 {&run.strategy, "strategy"},      {&run.seed, "seed"},         {&run.began, "began"},
-                 {&run.ended, "ended"},            {&run.winner, "winner"}};
+    } texts[] = {{&run.operator_name, "operator"},
+                 {&run.definition, "definition_hash"},
+                 {&run.target, "target"},
+                 {&run.arch, "arch"},
+                 {&run.device, "device"},
+                 {&run.case_name, "case"},
+                 {&run.sizes, "sizes"},
+                 {&run.strategy, "strategy"},
+                 {&run.seed, "seed"},
+                 {&run.began, "began"},
+                 {&run.ended, "ended"},
+                 {&run.winner, "winner"}};
     for (size_t i = 0; i < COUNT_OF(texts); i++) *texts[i].to = text_of(r, row, texts[i].column);
     VEC_PUSH(r->arena, &r->report->runs, run);
 }
@@ -115,8 +123,8 @@ static void read_call(void *context, const StoreRow *row) {
     MetricsUse *uses[] = {&r->report->use, run ? &run->use : NULL};
     for (size_t i = 0; i < COUNT_OF(uses); i++)
         if (uses[i])
-            metrics_add_call(uses[i], store_number(row, "tokens_in"), store_number(row, "tokens_out"),
-                             store_number(row, "tokens_cached"), store_number(row, "cost"));
+            metrics_add_call(uses[i], store_number(row, "tokens_in"), store_number(row, "tokens_out"), store_number(row, "tokens_cached"),
+                             store_number(row, "cost"));
 }
 
 /* ---- Parts of the page ---- */
@@ -220,8 +228,7 @@ static void put_index(const Report *report, Str *out) {
         put_ratio(metrics_speedup(r->naive, r->best), "&times;", out);
         str_append(out, "<td class=number>");
         put_ratio(report_robustness(r, report->arena, false).least, "&times;", out);
-        str_printf(out, "<td class=number>%zu<td>%s\n", r->trials.len,
-                   r->complete ? "all cases" : *r->ended ? "no" : "not ended");
+        str_printf(out, "<td class=number>%zu<td>%s\n", r->trials.len, r->complete ? "all cases" : *r->ended ? "no" : "not ended");
     }
     str_append(out, "</tbody></table></div></div>\n");
 }
@@ -250,7 +257,10 @@ static void put_candidates(const ReportRun *run, Str *out) {
                     "<th class=number>over naive<th class=number>of the roof<th class=number>after<th>hash</thead><tbody>\n");
     for (size_t i = 0; i < run->trials.len; i++) {
         const ReportTrial *t = &run->trials.data[i];
-        str_printf(out, "<tr class=%s><td class=number>%lld<td>", t == report_winner(run) ? "won" : report_ran(t) ? "ran" : "lost",
+        str_printf(out, "<tr class=%s><td class=number>%lld<td>",
+                   t == report_winner(run) ? "won"
+                   : report_ran(t)         ? "ran"
+                                           : "lost",
                    (long long)t->number);
         report_put_text(t->source, out);
         str_append(out, "<td>");
@@ -269,8 +279,7 @@ static void put_candidates(const ReportRun *run, Str *out) {
 }
 
 #define KEY "<p class=key><span><i style=\"background:var(--won)\"></i>winner</span><span><i style=\"background:var(--ran)\"></i>ran</span>"
-static const char key[] = KEY "</p>\n", key_with_failed[] =
-    KEY "<span><i style=\"background:var(--failed)\"></i>failed</span></p>\n";
+static const char key[] = KEY "</p>\n", key_with_failed[] = KEY "<span><i style=\"background:var(--failed)\"></i>failed</span></p>\n";
 
 static void put_pane(const char *class, const char *title, Str *out) {
     str_printf(out, "<section class=\"pane %s\"><h3>%s</h3>\n", class, title);
@@ -340,11 +349,14 @@ static void put_run(const Report *report, const ReportRun *r, Str *out) {
 }
 
 static void put_page(const Report *report, const char *title, Str *out) {
-    str_append(out, "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\n<title>Searches: ");
+    str_append(
+        out,
+        "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\n<title>Searches: ");
     report_put_text(title, out);
     str_printf(out, "</title>\n<style>\n%s</style></head><body>\n<h1>Searches: ", report_css);
     report_put_text(title, out);
-    str_append(out, "</h1>\n<p class=faint>Times are medians of checked launches at the largest case; the roof is the rate at which the device copies memory.</p>\n");
+    str_append(out, "</h1>\n<p class=faint>Times are medians of checked launches at the largest case; the roof is the rate at which the "
+                    "device copies memory.</p>\n");
     put_overview(report, out);
     str_append(out, "<div class=panes>\n");
     put_index(report, out);
@@ -364,8 +376,7 @@ bool report_page(Store *store, const char *title, Str *out) {
     report.chains = map_create(report.arena);
     Reader reader = {&report, report.arena};
     bool ok = store_each(store, "runs", -1, read_run, &reader) && store_each(store, "trials", -1, read_trial, &reader) &&
-              store_each(store, "shapes", -1, read_shape, &reader) &&
-              store_each(store, "calls", -1, read_call, &reader);
+              store_each(store, "shapes", -1, read_shape, &reader) && store_each(store, "calls", -1, read_call, &reader);
     if (ok) put_page(&report, title, out);
     arena_destroy(report.arena);
     return ok;

@@ -14,12 +14,15 @@ static ReportTask *task_of(Report *report, const StoreRow *row) {
     const char *proposer = store_text(row, "proposer"), *definition = store_text(row, "hash"), *target = store_text(row, "target");
     for (size_t i = 0; i < report->tasks.len; i++) {
         ReportTask *t = &report->tasks.data[i];
-        if (strcmp(t->proposer, proposer) == 0 && strcmp(t->definition, definition) == 0 && strcmp(t->target, target) == 0)
-            return t;
+        if (strcmp(t->proposer, proposer) == 0 && strcmp(t->definition, definition) == 0 && strcmp(t->target, target) == 0) return t;
     }
     Arena *arena = report->arena;
-    ReportTask task = {arena_strdup(arena, proposer), arena_strdup(arena, store_text(row, "operator")),
-                       arena_strdup(arena, definition), arena_strdup(arena, target), {0, 0}, {0, 0}};
+    ReportTask task = {arena_strdup(arena, proposer),
+                       arena_strdup(arena, store_text(row, "operator")),
+                       arena_strdup(arena, definition),
+                       arena_strdup(arena, target),
+                       {0, 0},
+                       {0, 0}};
     VEC_PUSH(arena, &report->tasks, task);
     return &report->tasks.data[report->tasks.len - 1];
 }
@@ -65,7 +68,8 @@ static void put_task(const ReportTask *t, Str *out) {
 }
 
 static void put_proposer(const Report *report, const char *proposer, Str *out) {
-    MetricsTask *first = ARENA_ARRAY(report->arena, MetricsTask, report->tasks.len), *mended = ARENA_ARRAY(report->arena, MetricsTask, report->tasks.len);
+    MetricsTask *first = ARENA_ARRAY(report->arena, MetricsTask, report->tasks.len),
+                *mended = ARENA_ARRAY(report->arena, MetricsTask, report->tasks.len);
     size_t count = 0;
     str_append(out, "<h4>");
     report_put_text(proposer, out);
@@ -100,6 +104,8 @@ void report_answers(const Report *report, Str *out) {
         for (size_t k = 0; k < i; k++) shown |= strcmp(report->tasks.data[k].proposer, report->tasks.data[i].proposer) == 0;
         if (!shown) put_proposer(report, report->tasks.data[i].proposer, out);
     }
-    str_append(out, "<p class=faint>pass@k: the chance that of k first answers one is verified in all cases, without bias (1 - C(n-c, k) / C(n, k)); "
-                    "&ndash; where an operator has fewer than k answers.</p>\n");
+    str_append(
+        out,
+        "<p class=faint>pass@k: the chance that of k first answers one is verified in all cases, without bias (1 - C(n-c, k) / C(n, k)); "
+        "&ndash; where an operator has fewer than k answers.</p>\n");
 }

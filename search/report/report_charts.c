@@ -12,8 +12,7 @@ typedef struct {
 } Axis;
 
 static double part(const Axis *a, double value) {
-    double p = a->log ? (log(value) - log(a->low)) / (log(a->high) - log(a->low))
-                      : (value - a->low) / (a->high - a->low);
+    double p = a->log ? (log(value) - log(a->low)) / (log(a->high) - log(a->low)) : (value - a->low) / (a->high - a->low);
     return p < 0 ? 0 : p > 1 ? 1 : p;
 }
 
@@ -45,8 +44,7 @@ static size_t steps_of(const Axis *a, double *steps, size_t most) {
     size_t count = 0;
     if (!a->log || a->high / a->low < 4) {
         double step = step_of(a->high - a->low);
-        for (double v = ceil(a->low / step - 1e-9) * step; v <= a->high * (1 + 1e-9); v += step)
-            count = add_step(steps, count, most, v, a);
+        for (double v = ceil(a->low / step - 1e-9) * step; v <= a->high * (1 + 1e-9); v += step) count = add_step(steps, count, most, v, a);
         return count;
     }
     static const double tens[] = {1, 2, 5};
@@ -63,26 +61,26 @@ static void put_axes(const Axis *x, const Axis *y, const char *label, Str *out) 
     size_t count = steps_of(y, steps, COUNT_OF(steps));
     for (size_t i = 0; i < count; i++) {
         double at = at_y(y, steps[i]);
-        str_printf(out, "<path class=grid d=\"M%d %.1fH%d\"/><text class=end x=%d y=%.1f>%g</text>\n", LEFT, at,
-                   WIDTH - RIGHT, LEFT - 8, at + 4, steps[i]);
+        str_printf(out, "<path class=grid d=\"M%d %.1fH%d\"/><text class=end x=%d y=%.1f>%g</text>\n", LEFT, at, WIDTH - RIGHT, LEFT - 8,
+                   at + 4, steps[i]);
     }
     count = steps_of(x, steps, COUNT_OF(steps));
     for (size_t i = 0; i < count; i++) {
         double at = at_x(x, steps[i]);
-        str_printf(out, "<path class=grid d=\"M%.1f %dV%d\"/><text class=mid x=%.1f y=%d>%g</text>\n", at, TOP,
-                   HEIGHT - BOTTOM, at, HEIGHT - BOTTOM + 17, steps[i]);
+        str_printf(out, "<path class=grid d=\"M%.1f %dV%d\"/><text class=mid x=%.1f y=%d>%g</text>\n", at, TOP, HEIGHT - BOTTOM, at,
+                   HEIGHT - BOTTOM + 17, steps[i]);
     }
     str_printf(out, "<path class=axis d=\"M%d %dV%dH%d\"/>", LEFT, TOP, HEIGHT - BOTTOM, WIDTH - RIGHT);
     str_printf(out, "<text class=\"name mid\" x=%d y=%d>%s</text>", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, x->name);
-    str_printf(out, "<text class=\"name mid\" transform=\"translate(15 %d) rotate(-90)\">%s</text>\n",
-               (TOP + HEIGHT - BOTTOM) / 2, y->name);
+    str_printf(out, "<text class=\"name mid\" transform=\"translate(15 %d) rotate(-90)\">%s</text>\n", (TOP + HEIGHT - BOTTOM) / 2,
+               y->name);
 }
 
 /* A horizontal line across the chart with its name above, at the right. */
 static void put_level(const Axis *y, double value, const char *class, const char *name, Str *out) {
     double at = at_y(y, value);
-    str_printf(out, "<path class=%s d=\"M%d %.1fH%d\"/><text class=\"end %s\" x=%d y=%.1f>%s</text>\n", class, LEFT, at,
-               WIDTH - RIGHT, class, WIDTH - RIGHT - 4, at - 5 < TOP + 8 ? at + 14 : at - 5, name);
+    str_printf(out, "<path class=%s d=\"M%d %.1fH%d\"/><text class=\"end %s\" x=%d y=%.1f>%s</text>\n", class, LEFT, at, WIDTH - RIGHT,
+               class, WIDTH - RIGHT - 4, at - 5 < TOP + 8 ? at + 14 : at - 5, name);
 }
 
 static void put_title(const ReportTrial *t, Str *out) {
@@ -141,8 +139,7 @@ void report_curve(const ReportRun *run, Str *out) {
     }
     str_printf(out, "<path class=best d=\"%sH%.1f\"/>\n", line.data, at_x(&x, (double)run->trials.len));
     str_release(&line);
-    if (run->trials.len && report_ran(&run->trials.data[0]))
-        put_level(&y, 1e3 * run->trials.data[0].seconds, "base", "naive", out);
+    if (run->trials.len && report_ran(&run->trials.data[0])) put_level(&y, 1e3 * run->trials.data[0].seconds, "base", "naive", out);
     for (size_t i = 0; i < run->trials.len; i++) {
         const ReportTrial *t = &run->trials.data[i];
         put_dot(run, t, at_x(&x, (double)t->number), report_ran(t) ? at_y(&y, 1e3 * t->seconds) : TOP + 6, out);
@@ -204,7 +201,8 @@ void report_roofline(const Report *report, Str *out) {
         high_y = fmax(high_y, fmax(roof, 1e-9 * r->flops / r->best));
     }
     if (high_x <= 0) {
-        str_append(out, "<p>Not known: for none of these operators are floating-point operations counted; the bytes a second are below.</p>\n");
+        str_append(out,
+                   "<p>Not known: for none of these operators are floating-point operations counted; the bytes a second are below.</p>\n");
         return;
     }
     Axis x = {low_x / 4, high_x * 4, true, "operations for each byte of the tensors, flop/byte"},
@@ -214,8 +212,7 @@ void report_roofline(const Report *report, Str *out) {
     for (size_t i = 0; i < report->runs.len; i++) {
         const ReportRun *r = &report->runs.data[i];
         if (!on_roofline(r)) continue;
-        double at = at_x(&x, r->flops / r->bytes), from = at_y(&y, 1e-9 * r->flops / r->naive),
-               to = at_y(&y, 1e-9 * r->flops / r->best);
+        double at = at_x(&x, r->flops / r->bytes), from = at_y(&y, 1e-9 * r->flops / r->naive), to = at_y(&y, 1e-9 * r->flops / r->best);
         str_printf(out, "<path class=gain d=\"M%.1f %.1fV%.1f\"/><circle class=ran cx=%.1f cy=%.1f r=3.5></circle>", at, from, to, at,
                    from);
         str_printf(out, "<circle class=won cx=%.1f cy=%.1f r=5.5><title>", at, to);

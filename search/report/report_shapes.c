@@ -14,7 +14,8 @@ MetricsRobustness report_robustness(const ReportRun *run, Arena *arena, bool of_
 
 static void put_robustness(const MetricsRobustness *r, const char *unit, Str *out) {
     if (r->covered > 0)
-        str_printf(out, "%.3g%s in the geometric mean, %.3g%s at the worst size, which is %.2g of the best one; %.0f %% of the cases ran.</p>\n",
+        str_printf(out,
+                   "%.3g%s in the geometric mean, %.3g%s at the worst size, which is %.2g of the best one; %.0f %% of the cases ran.</p>\n",
                    r->mean, unit, r->least, unit, r->worst_of_best, 100 * r->covered);
     else
         str_append(out, "not known.</p>\n");
@@ -49,8 +50,9 @@ void report_shapes(const ReportRun *run, Arena *arena, Str *out) {
         str_append(out, "<p>Not timed at several sizes.</p>\n");
         return;
     }
-    str_append(out, "<div class=scroll><table><thead><tr><th>case<th>sizes<th class=number>naive<th class=number>winner<th class=number>speedup"
-                    "<th class=number>of the roof</thead><tbody>\n");
+    str_append(out,
+               "<div class=scroll><table><thead><tr><th>case<th>sizes<th class=number>naive<th class=number>winner<th class=number>speedup"
+               "<th class=number>of the roof</thead><tbody>\n");
     for (size_t i = 0; i < run->shapes.len; i++) put_row(&run->shapes.data[i], out);
     str_append(out, "</tbody></table></div>\n<p>Robustness, over naive: ");
     put_robustness(&speedups, "&times;", out);

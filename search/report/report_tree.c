@@ -89,7 +89,9 @@ void report_tree(const ReportRun *run, Arena *arena, Str *out) {
     link_up(&t);
     place(&t);
     double width = MARGIN + ROOT_WIDTH + COLUMN * (t.deepest + 1.0), height = 2 * MARGIN + ROW * ((double)t.leaves - 1);
-    str_printf(out, "<div class=scroll><svg class=tree width=%.0f height=%.0f viewBox=\"0 0 %.0f %.0f\" role=img aria-label=\"who was made from whom\">\n",
+    str_printf(out,
+               "<div class=scroll><svg class=tree width=%.0f height=%.0f viewBox=\"0 0 %.0f %.0f\" role=img aria-label=\"who was made from "
+               "whom\">\n",
                width, height, width, height);
     for (size_t i = 0; i < count; i++) {
         double x0 = x_of(&t, t.parent[i]), y0 = y_of(&t, t.parent[i]), x1 = x_of(&t, i), y1 = y_of(&t, i), bend = x1 - 40;

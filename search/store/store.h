@@ -27,14 +27,14 @@ typedef struct {
     const char *definition; /* the operator's text */
     const char *sketch;     /* the sketch's text */
     const char *target, *device;
-    const char *case_name;  /* the case that is timed */
+    const char *case_name; /* the case that is timed */
     const char *arch;
     const char *environment; /* JSON: an object of names and versions; see store_environment */
 } StoreKey;
 
 typedef struct {
-    char status[32];  /* "ok", or the kind of failure */
-    bool complete;    /* verified in all cases and ragged sizes */
+    char status[32];       /* "ok", or the kind of failure */
+    bool complete;         /* verified in all cases and ragged sizes */
     double seconds, noise; /* 0: not timed */
     /* Of the timed case; 0: not known. */
     unsigned samples;
@@ -81,13 +81,13 @@ typedef struct {
     int64_t tokens_in, tokens_out, tokens_cached;
     double cost, seconds;
     bool replayed;
-    const char *task;       /* "first" answer and its "repair", judged in all cases; "design" and "improve" in a search; "embed" */
+    const char *task;                /* "first" answer and its "repair", judged in all cases; "design" and "improve" in a search; "embed" */
     const char *definition, *target; /* what was asked for; null: no operator */
-    const char *sketch;     /* of the answer, as judged; null: none */
-    const char *outcome;    /* "ok", a kind of failure, "no sketch", "repeated"; null: not known yet */
-    bool verified;          /* in all cases */
-    int64_t chain;          /* the call that began it; 0: this one */
-    unsigned round;         /* of repairs */
+    const char *sketch;              /* of the answer, as judged; null: none */
+    const char *outcome;             /* "ok", a kind of failure, "no sketch", "repeated"; null: not known yet */
+    bool verified;                   /* in all cases */
+    int64_t chain;                   /* the call that began it; 0: this one */
+    unsigned round;                  /* of repairs */
 } StoreCall;
 /* Its number; negative on an error. `run` may be negative: of no run yet. */
 int64_t store_put_call(Store *store, int64_t run, const StoreCall *call);
@@ -129,8 +129,7 @@ int64_t store_integer(const StoreRow *row, const char *column);
 
 /* Visits the rows of a view of store_views.def in its order; those of one run where the view is of runs
  * and `run` is not negative. False for another name or an error. */
-bool store_each(Store *store, const char *view, int64_t run, void (*visit)(void *context, const StoreRow *row),
-                void *context);
+bool store_each(Store *store, const char *view, int64_t run, void (*visit)(void *context, const StoreRow *row), void *context);
 bool store_view_known(const char *view);
 /* Appends the names of the views, with commas. */
 void store_view_names(Str *out);

@@ -15,7 +15,7 @@ struct Store {
 };
 
 /* store_schema.c */
-extern const char store_schema[];       /* makes the tables of an empty file */
+extern const char store_schema[];         /* makes the tables of an empty file */
 extern const char store_from_version_1[]; /* in place of the first version's tables; nothing is lost */
 extern const char store_from_version_2[];
 extern const char store_from_version_3[];

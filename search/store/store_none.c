@@ -44,8 +44,7 @@ bool store_find(Store *s, const StoreKey *key, StoreResult *result) {
     (void)s, (void)key, (void)result;
     return false;
 }
-bool store_put(Store *s, const StoreKey *key, const StoreResult *r, const char *source,
-               const char *parent) {
+bool store_put(Store *s, const StoreKey *key, const StoreResult *r, const char *source, const char *parent) {
     (void)s, (void)key, (void)r, (void)source, (void)parent;
     return false;
 }
@@ -69,8 +68,7 @@ int64_t store_run_begin(Store *s, const StoreKey *key, const char *strategy, uin
     (void)s, (void)key, (void)strategy, (void)seed;
     return -1;
 }
-bool store_put_trial(Store *s, int64_t run, const StoreKey *key, const StoreResult *r,
-                     const StoreTrial *trial) {
+bool store_put_trial(Store *s, int64_t run, const StoreKey *key, const StoreResult *r, const StoreTrial *trial) {
     (void)s, (void)run, (void)key, (void)r, (void)trial;
     return false;
 }
@@ -120,8 +118,7 @@ int64_t store_integer(const StoreRow *row, const char *column) {
     (void)row, (void)column;
     return 0;
 }
-bool store_each(Store *s, const char *view, int64_t run,
-                void (*visit)(void *context, const StoreRow *row), void *context) {
+bool store_each(Store *s, const char *view, int64_t run, void (*visit)(void *context, const StoreRow *row), void *context) {
     (void)s, (void)view, (void)run, (void)visit, (void)context;
     return false;
 }

@@ -28,8 +28,7 @@ bool store_view_known(const char *view) {
 }
 
 void store_view_names(Str *out) {
-    for (size_t i = 0; i < COUNT_OF(views); i++)
-        str_printf(out, "%s%s", i ? ", " : "", views[i].name);
+    for (size_t i = 0; i < COUNT_OF(views); i++) str_printf(out, "%s%s", i ? ", " : "", views[i].name);
 }
 
 static int column_of(const StoreRow *row, const char *name) {
@@ -58,8 +57,7 @@ int64_t store_integer(const StoreRow *row, const char *column) {
     return sqlite3_column_int64(row->q, column_of(row, column));
 }
 
-bool store_each(Store *s, const char *view, int64_t run,
-                void (*visit)(void *context, const StoreRow *row), void *context) {
+bool store_each(Store *s, const char *view, int64_t run, void (*visit)(void *context, const StoreRow *row), void *context) {
     size_t at = find_view(view);
     if (at == COUNT_OF(views)) return false;
     StoreRow row = {store_prepare(s, views[at].sql, 0, NULL)};
@@ -88,9 +86,14 @@ static void put_json_value(const StoreRow *row, int i, const char *name, Str *ou
         else
             str_printf(out, "%lld", (long long)sqlite3_column_int64(row->q, i));
         break;
-    case SQLITE_FLOAT: str_append_double(out, sqlite3_column_double(row->q, i)); break;
-    case SQLITE_TEXT: str_append_json(out, (const char *)sqlite3_column_text(row->q, i)); break;
-    default: str_append(out, "null");
+    case SQLITE_FLOAT:
+        str_append_double(out, sqlite3_column_double(row->q, i));
+        break;
+    case SQLITE_TEXT:
+        str_append_json(out, (const char *)sqlite3_column_text(row->q, i));
+        break;
+    default:
+        str_append(out, "null");
     }
 }
 
@@ -110,14 +113,13 @@ static void put_json(void *out, const StoreRow *row) {
 static void put_text(void *out, const StoreRow *row) {
     bool first = true;
     for (int i = 0; i < sqlite3_column_count(row->q); i++) {
-        const char *name = sqlite3_column_name(row->q, i),
-                   *text = (const char *)sqlite3_column_text(row->q, i);
+        const char *name = sqlite3_column_name(row->q, i), *text = (const char *)sqlite3_column_text(row->q, i);
         int kind = sqlite3_column_type(row->q, i);
         if (kind == SQLITE_BLOB || (text && strchr(text, '\n'))) continue;
         if (!first) str_append_char(out, ' ');
         first = false;
         if (strcmp(name, "verified") == 0)
-            str_append(out, sqlite3_column_int(row->q, i)                          ? "verified"
+            str_append(out, sqlite3_column_int(row->q, i)                              ? "verified"
                             : column_of(row, "outcome") < sqlite3_column_count(row->q) ? "not-verified"
                                                                                        : "partly-verified");
         else if (strstr(name, "seconds") && kind == SQLITE_FLOAT)

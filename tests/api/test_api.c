@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            exit(1);                                                                               \
-        }                                                                                          \
+#define CHECK(condition)                                                                                                                   \
+    do {                                                                                                                                   \
+        if (!(condition)) {                                                                                                                \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                                                \
+            exit(1);                                                                                                                       \
+        }                                                                                                                                  \
     } while (0)
 
 static const char text[] = "sketch copy {\n    symbols: N;\n    tensors: X[N]: f32; Y[N]: f32;\n"
@@ -38,9 +38,9 @@ static void identity_of(const char *sketch, char identity[33]) {
     sketchc_unit_destroy(unit);
 }
 
-#define NAMED(name, more, extent)                                                                                                \
-    "sketch " name " {\n    symbols: N;\n    tensors: X[N]: f32; Y[N]: f32;\n" more "    for i in range(ceil(N, " extent ")):\n" \
-    "        x = alloc([" extent "])\n        load(X[i*" extent " : (i+1)*" extent "] -> x)\n"                                    \
+#define NAMED(name, more, extent)                                                                                                          \
+    "sketch " name " {\n    symbols: N;\n    tensors: X[N]: f32; Y[N]: f32;\n" more "    for i in range(ceil(N, " extent ")):\n"           \
+    "        x = alloc([" extent "])\n        load(X[i*" extent " : (i+1)*" extent "] -> x)\n"                                             \
     "        store(x -> Y[i*" extent " : (i+1)*" extent "])\n}\n"
 
 static void check_identities(void) {
@@ -64,8 +64,7 @@ static void check_statuses(void) {
     sketchc_options options = {.size = sizeof options, .target = "openmp"};
     CHECK(sketchc_check(unit, &options) == SKETCHC_OK && sketchc_error_count(unit) == 0);
     CHECK(emit(unit, &options, "c") == SKETCHC_OK && emit(unit, &options, NULL) == SKETCHC_OK);
-    CHECK(emit(unit, &options, "ptx") == SKETCHC_USAGE_ERROR &&
-          says(unit, "does not go with -t openmp"));
+    CHECK(emit(unit, &options, "ptx") == SKETCHC_USAGE_ERROR && says(unit, "does not go with -t openmp"));
     CHECK(emit(unit, &options, "elf") == SKETCHC_USAGE_ERROR && sketchc_error_count(unit) == 1);
     options.target = NULL;
     CHECK(emit(unit, &options, "c") == SKETCHC_OK && emit(unit, &options, "cuda") == SKETCHC_OK);
@@ -76,8 +75,7 @@ static void check_statuses(void) {
     options = (sketchc_options){.size = 8};
     CHECK(emit(unit, &options, "c") == SKETCHC_USAGE_ERROR && says(unit, "sketchc_options.size"));
     sketchc_define define = {"T", "wide"};
-    options = (sketchc_options){
-        .size = sizeof options, .target = "openmp", .defines = &define, .define_count = 1};
+    options = (sketchc_options){.size = sizeof options, .target = "openmp", .defines = &define, .define_count = 1};
     CHECK(emit(unit, &options, "c") == SKETCHC_USAGE_ERROR);
     define.value = "128";
     CHECK(emit(unit, &options, "c") == SKETCHC_OK && !sketchc_reproducer(unit));
@@ -102,12 +100,10 @@ static void check_kernel(void) {
           strstr(message, "'Y' has 400 bytes at these sizes, the given buffer has 396"));
     sketchc_free(message);
     buffers[1] = (sketchc_buffer){"Z", to, sizeof to};
-    CHECK(sketchc_kernel_open(artifact, &run, buffers, 2, &kernel, &message) == SKETCHC_SOURCE_ERROR &&
-          strstr(message, "the tensor 'Y'"));
+    CHECK(sketchc_kernel_open(artifact, &run, buffers, 2, &kernel, &message) == SKETCHC_SOURCE_ERROR && strstr(message, "the tensor 'Y'"));
     sketchc_free(message);
     buffers[1] = (sketchc_buffer){"Y", from + 50, sizeof to};
-    CHECK(sketchc_kernel_open(artifact, &run, buffers, 2, &kernel, &message) == SKETCHC_SOURCE_ERROR &&
-          strstr(message, "overlaps"));
+    CHECK(sketchc_kernel_open(artifact, &run, buffers, 2, &kernel, &message) == SKETCHC_SOURCE_ERROR && strstr(message, "overlaps"));
     sketchc_free(message);
     buffers[1] = (sketchc_buffer){"Y", to, sizeof to};
     sketchc_status status = sketchc_kernel_open(artifact, &run, buffers, 2, &kernel, &message);
@@ -181,8 +177,7 @@ static void check_artifact(void) {
     CHECK(sketchc_emit(unit, &options, "artifact", &data, &size) == SKETCHC_OK);
     CHECK(sketchc_artifact_read(data, size, &artifact, &message) == SKETCHC_OK && !message);
     sketchc_artifact_destroy(artifact);
-    CHECK(sketchc_artifact_read(data, size - 1, &artifact, &message) == SKETCHC_SOURCE_ERROR &&
-          !artifact && message);
+    CHECK(sketchc_artifact_read(data, size - 1, &artifact, &message) == SKETCHC_SOURCE_ERROR && !artifact && message);
     sketchc_free(message);
     sketchc_free(data);
     sketchc_unit_destroy(unit);

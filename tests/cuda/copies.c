@@ -215,7 +215,7 @@ EXPORT unsigned cpu_mapa_address(unsigned own, int rank) {
 /* Lands whenever the copy engine's boxes do. */
 EXPORT void cpu_send(unsigned to, const void *value, unsigned bytes, unsigned mbar) {
     const Cluster *c = thread_self()->block->cluster;
-    if (to / WINDOW != mbar / WINDOW || to / WINDOW >= (unsigned)c->count) 
+    if (to / WINDOW != mbar / WINDOW || to / WINDOW >= (unsigned)c->count)
         cpu_fault("a value is sent to one block, its barrier is another's");
     if (to % bytes) cpu_fault("a value of %u bytes to address %u", bytes, to % WINDOW);
     Block *b = &c->blocks[to / WINDOW];
@@ -233,8 +233,10 @@ static void round_tf32(unsigned char *element) {
     memcpy(&bits, element, sizeof bits);
     uint32_t low = bits & 0x1fff, even = bits >> 13 & 1;
     bits -= low;
-    if ((bits & 0x7f800000) != 0x7f800000 && (low > 0x1000 || (low == 0x1000 && even))) bits += 0x2000;
-    else if ((bits & 0x7f800000) == 0x7f800000) bits += low;
+    if ((bits & 0x7f800000) != 0x7f800000 && (low > 0x1000 || (low == 0x1000 && even)))
+        bits += 0x2000;
+    else if ((bits & 0x7f800000) == 0x7f800000)
+        bits += low;
     memcpy(element, &bits, sizeof bits);
 }
 

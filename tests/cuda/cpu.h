@@ -9,8 +9,8 @@
 
 /* C++'s own math.h takes longer to read than a kernel. */
 extern "C" {
-#define CPU_MATH(name)                                                                                                 \
-    double name(double x);                                                                                             \
+#define CPU_MATH(name)                                                                                                                     \
+    double name(double x);                                                                                                                 \
     float name##f(float x);
 CPU_MATH(sqrt)
 CPU_MATH(floor)
@@ -33,7 +33,7 @@ float fmaf(float a, float b, float c);
 #define __cluster_dims__(...)
 #define __grid_constant__
 #define __align__(n) alignas(n)
-#define __restrict__ /* other threads write between two points of synchronisation */
+#define __restrict__     /* other threads write between two points of synchronisation */
 #define __CUDACC_RTC__ 1 /* without the launchers */
 
 /* ---- The machine ---- */
@@ -84,10 +84,9 @@ void cpu_send(unsigned to, const void *value, unsigned bytes, unsigned mbar);
 void cpu_tma_load(unsigned to, const void *map, unsigned mbar, int rank, const int *at, unsigned blocks);
 void cpu_ldmatrix(unsigned *const *d, int count, int turned, unsigned at);
 void cpu_stmatrix(const unsigned *const *d, int count, int turned, unsigned at);
-void cpu_mma(int shape, const char *types, void *const *d, const void *const *a, const void *const *b,
-             const void *const *c);
-void cpu_wgmma(int columns, const char *types, void *const *d, const void *const *left, uint64_t a, uint64_t b, int add,
-               int turn_a, int turn_b);
+void cpu_mma(int shape, const char *types, void *const *d, const void *const *a, const void *const *b, const void *const *c);
+void cpu_wgmma(int columns, const char *types, void *const *d, const void *const *left, uint64_t a, uint64_t b, int add, int turn_a,
+               int turn_b);
 void cpu_wgmma_fence(void);
 void cpu_wgmma_commit(void);
 void cpu_wgmma_wait(int pending);
@@ -103,14 +102,14 @@ enum { warpSize = 32 };
 template <class... A> struct CpuCall {
     CpuCall(void (*f)(A...), A... a) { f(a...); }
 };
-template <class... A> static inline void cpu_invoke(void (*f)(A...), void **p) { CpuCall<A...>{f, *(A *)*p++...}; }
-#define CPU_KERNEL(name, threads, cluster, align)                                                                      \
-    extern "C" __attribute__((visibility("default"))) const CpuKernel name##_on_cpu = {                                \
-        #name, threads, cluster, align, [](void **p) { cpu_invoke(name, p); }};
+template <class... A> static inline void cpu_invoke(void (*f)(A...), void **p) {
+    CpuCall<A...>{f, *(A *)*p++...};
+}
+#define CPU_KERNEL(name, threads, cluster, align)                                                                                          \
+    extern "C" __attribute__((visibility("default")))                                                                                      \
+    const CpuKernel name##_on_cpu = {#name, threads, cluster, align, [](void **p) { cpu_invoke(name, p); }};
 
-template <class T, int n> struct alignas(sizeof(T) * n) CpuPiece {
-    T items[n];
-};
+template <class T, int n> struct alignas(sizeof(T) * n) CpuPiece { T items[n]; };
 template <class T, int n> struct CpuList {
     T items[n];
     T *first() { return items; }
@@ -139,11 +138,21 @@ struct alignas(8) uint2 {
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
-static inline float2 make_float2(float x, float y) { return {x, y}; }
-static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-static inline double2 make_double2(double x, double y) { return {x, y}; }
-static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
-static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+static inline float2 make_float2(float x, float y) {
+    return {x, y};
+}
+static inline float4 make_float4(float x, float y, float z, float w) {
+    return {x, y, z, w};
+}
+static inline double2 make_double2(double x, double y) {
+    return {x, y};
+}
+static inline uint2 make_uint2(unsigned x, unsigned y) {
+    return {x, y};
+}
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
+    return {x, y, z, w};
+}
 
 template <class To, class From> static inline To cpu_bits(From x) {
     static_assert(sizeof(To) == sizeof(From), "bits of another size");
@@ -151,22 +160,46 @@ template <class To, class From> static inline To cpu_bits(From x) {
     memcpy(&y, &x, sizeof y);
     return y;
 }
-static inline float __int_as_float(int x) { return cpu_bits<float>(x); }
-static inline float __uint_as_float(unsigned x) { return cpu_bits<float>(x); }
-static inline int __float_as_int(float x) { return cpu_bits<int>(x); }
-static inline unsigned __float_as_uint(float x) { return cpu_bits<unsigned>(x); }
-static inline double __longlong_as_double(long long x) { return cpu_bits<double>(x); }
-static inline long long __double_as_longlong(double x) { return cpu_bits<long long>(x); }
-static inline unsigned short __half_as_ushort(__half x) { return x.bits; }
-static inline __half __ushort_as_half(unsigned short x) { return {x}; }
-static inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 x) { return x.bits; }
-static inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short x) { return {x}; }
-static inline float __half2float(__half x) { return (float)cpu_bits<_Float16>(x.bits); }
+static inline float __int_as_float(int x) {
+    return cpu_bits<float>(x);
+}
+static inline float __uint_as_float(unsigned x) {
+    return cpu_bits<float>(x);
+}
+static inline int __float_as_int(float x) {
+    return cpu_bits<int>(x);
+}
+static inline unsigned __float_as_uint(float x) {
+    return cpu_bits<unsigned>(x);
+}
+static inline double __longlong_as_double(long long x) {
+    return cpu_bits<double>(x);
+}
+static inline long long __double_as_longlong(double x) {
+    return cpu_bits<long long>(x);
+}
+static inline unsigned short __half_as_ushort(__half x) {
+    return x.bits;
+}
+static inline __half __ushort_as_half(unsigned short x) {
+    return {x};
+}
+static inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 x) {
+    return x.bits;
+}
+static inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short x) {
+    return {x};
+}
+static inline float __half2float(__half x) {
+    return (float)cpu_bits<_Float16>(x.bits);
+}
 static inline __half __float2half_rn(float x) {
     if (x != x) return {0x7fff};
     return {cpu_bits<unsigned short>((_Float16)x)};
 }
-static inline float __bfloat162float(__nv_bfloat16 x) { return cpu_bits<float>((unsigned)x.bits << 16); }
+static inline float __bfloat162float(__nv_bfloat16 x) {
+    return cpu_bits<float>((unsigned)x.bits << 16);
+}
 static inline __nv_bfloat16 __float2bfloat16_rn(float x) {
     if (x != x) return {0x7fff};
     const unsigned u = cpu_bits<unsigned>(x);
@@ -181,40 +214,84 @@ template <class T> static inline T cpu_maximum(T a, T b) {
 template <class T> static inline T cpu_minimum(T a, T b) {
     return a != a ? b : b != b ? a : a == b ? (__builtin_signbit(a) ? a : b) : a < b ? a : b;
 }
-static inline float cpu_fmaxf(float a, float b) { return cpu_maximum(a, b); }
-static inline float cpu_fminf(float a, float b) { return cpu_minimum(a, b); }
-static inline double cpu_fmax(double a, double b) { return cpu_maximum(a, b); }
-static inline double cpu_fmin(double a, double b) { return cpu_minimum(a, b); }
-static inline float cpu_max_nan(float a, float b) { return a != a || b != b ? __int_as_float(0x7fffffff) : cpu_maximum(a, b); }
-static inline float cpu_min_nan(float a, float b) { return a != a || b != b ? __int_as_float(0x7fffffff) : cpu_minimum(a, b); }
+static inline float cpu_fmaxf(float a, float b) {
+    return cpu_maximum(a, b);
+}
+static inline float cpu_fminf(float a, float b) {
+    return cpu_minimum(a, b);
+}
+static inline double cpu_fmax(double a, double b) {
+    return cpu_maximum(a, b);
+}
+static inline double cpu_fmin(double a, double b) {
+    return cpu_minimum(a, b);
+}
+static inline float cpu_max_nan(float a, float b) {
+    return a != a || b != b ? __int_as_float(0x7fffffff) : cpu_maximum(a, b);
+}
+static inline float cpu_min_nan(float a, float b) {
+    return a != a || b != b ? __int_as_float(0x7fffffff) : cpu_minimum(a, b);
+}
 #define fmaxf cpu_fmaxf
 #define fminf cpu_fminf
 #define fmax cpu_fmax
 #define fmin cpu_fmin
-static inline long long min(long long a, long long b) { return a < b ? a : b; }
-static inline long long max(long long a, long long b) { return a > b ? a : b; }
-static inline float __fdiv_rn(float a, float b) { return a / b; }
-static inline double __ddiv_rn(double a, double b) { return a / b; }
+static inline long long min(long long a, long long b) {
+    return a < b ? a : b;
+}
+static inline long long max(long long a, long long b) {
+    return a > b ? a : b;
+}
+static inline float __fdiv_rn(float a, float b) {
+    return a / b;
+}
+static inline double __ddiv_rn(double a, double b) {
+    return a / b;
+}
 
 /* tf32 has 10 bits of a float's fraction; ties go away from zero. */
-static inline unsigned cpu_tf32(unsigned x) { return (x & 0x7f800000u) == 0x7f800000u ? x : (x + 0x1000u) & 0xffffe000u; }
-static inline float cpu_tf32(float x) { return cpu_bits<float>(cpu_tf32(cpu_bits<unsigned>(x))); }
+static inline unsigned cpu_tf32(unsigned x) {
+    return (x & 0x7f800000u) == 0x7f800000u ? x : (x + 0x1000u) & 0xffffe000u;
+}
+static inline float cpu_tf32(float x) {
+    return cpu_bits<float>(cpu_tf32(cpu_bits<unsigned>(x)));
+}
 
 /* ---- Memory ---- */
 
-template <class T> static inline T __ldcs(const T *p) { return *p; }
-template <class T> static inline T __ldg(const T *p) { return *p; }
-template <class T> static inline T __ldcg(const T *p) { return *p; }
-template <class T> static inline void __stcs(T *p, T x) { *p = x; }
-template <class T> static inline void __stwb(T *p, T x) { *p = x; }
-template <class T> static inline void __stcg(T *p, T x) { *p = x; }
-static inline uint64_t __cvta_generic_to_shared(const void *p) { return cpu_shared_address(p); }
-static inline uint64_t __cvta_generic_to_global(const void *p) { return (uint64_t)p; }
+template <class T> static inline T __ldcs(const T *p) {
+    return *p;
+}
+template <class T> static inline T __ldg(const T *p) {
+    return *p;
+}
+template <class T> static inline T __ldcg(const T *p) {
+    return *p;
+}
+template <class T> static inline void __stcs(T *p, T x) {
+    *p = x;
+}
+template <class T> static inline void __stwb(T *p, T x) {
+    *p = x;
+}
+template <class T> static inline void __stcg(T *p, T x) {
+    *p = x;
+}
+static inline uint64_t __cvta_generic_to_shared(const void *p) {
+    return cpu_shared_address(p);
+}
+static inline uint64_t __cvta_generic_to_global(const void *p) {
+    return (uint64_t)p;
+}
 
 /* ---- Threads ---- */
 
-static inline void __syncthreads() { cpu_sync_block(0, 0); }
-static inline void __syncwarp(unsigned mask = 0xffffffffu) { cpu_sync_warp(mask); }
+static inline void __syncthreads() {
+    cpu_sync_block(0, 0);
+}
+static inline void __syncwarp(unsigned mask = 0xffffffffu) {
+    cpu_sync_warp(mask);
+}
 template <class T> static inline T cpu_exchange(unsigned mask, T x, int source) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "what a shuffle moves");
     uint64_t word = 0;
@@ -223,28 +300,38 @@ template <class T> static inline T cpu_exchange(unsigned mask, T x, int source) 
     memcpy(&x, &word, sizeof x);
     return x;
 }
-static inline int cpu_lane() { return (int)(cpu_self->thread.x % 32); }
+static inline int cpu_lane() {
+    return (int)(cpu_self->thread.x % 32);
+}
 template <class T> static inline T __shfl_xor_sync(unsigned mask, T x, int distance) {
     return cpu_exchange(mask, x, cpu_lane() ^ distance);
 }
-template <class T> static inline T __shfl_sync(unsigned mask, T x, int lane) { return cpu_exchange(mask, x, lane & 31); }
+template <class T> static inline T __shfl_sync(unsigned mask, T x, int lane) {
+    return cpu_exchange(mask, x, lane & 31);
+}
 template <class T> static inline T __shfl_up_sync(unsigned mask, T x, int distance) {
     return cpu_exchange(mask, x, cpu_lane() < distance ? cpu_lane() : cpu_lane() - distance);
 }
 template <class T> static inline T __shfl_down_sync(unsigned mask, T x, int distance) {
     return cpu_exchange(mask, x, cpu_lane() + distance > 31 ? cpu_lane() : cpu_lane() + distance);
 }
-static inline unsigned __ballot_sync(unsigned mask, int p) { return cpu_ballot(mask, p); }
-static inline int __any_sync(unsigned mask, int p) { return cpu_ballot(mask, p) != 0; }
-static inline int __all_sync(unsigned mask, int p) { return cpu_ballot(mask, p) == mask; }
+static inline unsigned __ballot_sync(unsigned mask, int p) {
+    return cpu_ballot(mask, p);
+}
+static inline int __any_sync(unsigned mask, int p) {
+    return cpu_ballot(mask, p) != 0;
+}
+static inline int __all_sync(unsigned mask, int p) {
+    return cpu_ballot(mask, p) == mask;
+}
 static inline void __threadfence() {}
 static inline void __threadfence_block() {}
-static inline void __nanosleep(unsigned) { cpu_yield(); }
+static inline void __nanosleep(unsigned) {
+    cpu_yield();
+}
 
 /* Others may come between any two updates; the order of threads is drawn already. */
-template <class T> struct CpuSame {
-    typedef T type;
-};
+template <class T> struct CpuSame { typedef T type; };
 template <class T> static inline T atomicAdd(T *p, typename CpuSame<T>::type x) {
     const T old = *p;
     *p = (T)(old + x);

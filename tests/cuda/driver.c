@@ -32,10 +32,10 @@ EXPORT CUresult cuDriverGetVersion(int *version) {
 }
 
 EXPORT CUresult cuGetErrorName(CUresult error, const char **text) {
-    *text = error == INVALID_VALUE    ? "CUDA_ERROR_INVALID_VALUE"
-            : error == INVALID_IMAGE  ? "CUDA_ERROR_INVALID_IMAGE"
-            : error == NOT_FOUND      ? "CUDA_ERROR_NOT_FOUND"
-                                      : "CUDA_ERROR_OUT_OF_MEMORY";
+    *text = error == INVALID_VALUE   ? "CUDA_ERROR_INVALID_VALUE"
+            : error == INVALID_IMAGE ? "CUDA_ERROR_INVALID_IMAGE"
+            : error == NOT_FOUND     ? "CUDA_ERROR_NOT_FOUND"
+                                     : "CUDA_ERROR_OUT_OF_MEMORY";
     return CUDA_SUCCESS;
 }
 
@@ -61,14 +61,29 @@ EXPORT CUresult cuDeviceGetName(char *name, int size, CUdevice device) {
 
 EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
     switch (attribute) {
-    case CUDA_DEV_SMS: *value = (int)setting("CUDA_CPU_SMS", 3); break;
-    case CUDA_DEV_L2_BYTES: *value = 1 << 20; break;
-    case CUDA_DEV_THREADS_SM: *value = 2048; break;
-    case CUDA_DEV_MAJOR: *value = 9; break;
-    case CUDA_DEV_MINOR: *value = 0; break;
-    case CUDA_DEV_COOPERATIVE: *value = 1; break;
-    case CUDA_DEV_SHARED_OPTIN: *value = SHARED_MOST; break;
-    default: return INVALID_VALUE;
+    case CUDA_DEV_SMS:
+        *value = (int)setting("CUDA_CPU_SMS", 3);
+        break;
+    case CUDA_DEV_L2_BYTES:
+        *value = 1 << 20;
+        break;
+    case CUDA_DEV_THREADS_SM:
+        *value = 2048;
+        break;
+    case CUDA_DEV_MAJOR:
+        *value = 9;
+        break;
+    case CUDA_DEV_MINOR:
+        *value = 0;
+        break;
+    case CUDA_DEV_COOPERATIVE:
+        *value = 1;
+        break;
+    case CUDA_DEV_SHARED_OPTIN:
+        *value = SHARED_MOST;
+        break;
+    default:
+        return INVALID_VALUE;
     }
     return device ? INVALID_VALUE : CUDA_SUCCESS;
 }
@@ -134,7 +149,8 @@ static unsigned char *copy_of(const Piece *p) {
 static void keep_history(void) {
     forget_history();
     history.kept = true;
-    for (size_t i = 0; i < history.count && history.kept; i++) history.kept = (history.pieces[i].before = copy_of(&history.pieces[i])) != NULL;
+    for (size_t i = 0; i < history.count && history.kept; i++)
+        history.kept = (history.pieces[i].before = copy_of(&history.pieces[i])) != NULL;
 }
 
 static bool turn_back(void) {
@@ -342,8 +358,7 @@ EXPORT CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value
     return attribute == CUDA_FUNC_MAX_DYNAMIC_SHARED && value > SHARED_MOST ? INVALID_VALUE : CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int block_threads,
-                                                            size_t shared_bytes) {
+EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int block_threads, size_t shared_bytes) {
     (void)function, (void)block_threads, (void)shared_bytes;
     *blocks = 1;
     return CUDA_SUCCESS;
@@ -353,8 +368,8 @@ EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunct
 
 EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra) {
     const Function *f = (const void *)function;
-    MachineLaunch l = {.kernel = f->kernel, .parameters = parameters, .threads = config->block[0], .cluster = 1,
-                .shared_bytes = config->shared_bytes};
+    MachineLaunch l = {
+        .kernel = f->kernel, .parameters = parameters, .threads = config->block[0], .cluster = 1, .shared_bytes = config->shared_bytes};
     unsigned long long blocks = 1;
     bool early = false;
     if (extra) return INVALID_VALUE;
@@ -378,9 +393,9 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction functi
 }
 
 /* CUDA's rules for a tiled map without interleaving. */
-EXPORT CUresult cuTensorMapEncodeTiled(void *map, int dtype, unsigned rank, void *base, const uint64_t *extents,
-                                       const uint64_t *strides, const unsigned *box, const unsigned *element_strides,
-                                       int interleave, int swizzle, int l2_promotion, int fill) {
+EXPORT CUresult cuTensorMapEncodeTiled(void *map, int dtype, unsigned rank, void *base, const uint64_t *extents, const uint64_t *strides,
+                                       const unsigned *box, const unsigned *element_strides, int interleave, int swizzle, int l2_promotion,
+                                       int fill) {
     static const unsigned sizes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4};
     enum { PIECE = 16, MOST_BOX = 256, TYPE_TF32 = 11 };
     if (dtype < 0 || dtype >= (int)COUNT_OF(sizes) || rank < 1 || rank > MAP_RANK) return INVALID_VALUE;
@@ -390,8 +405,7 @@ EXPORT CUresult cuTensorMapEncodeTiled(void *map, int dtype, unsigned rank, void
     m.swizzle = swizzle ? (uint16_t)(PIECE << swizzle) : 0;
     if (m.base % PIECE || (uintptr_t)map % 64) return INVALID_VALUE;
     for (unsigned i = 0; i < rank; i++) {
-        if (!extents[i] || extents[i] > (uint64_t)1 << 32 || !box[i] || box[i] > MOST_BOX || element_strides[i] != 1)
-            return INVALID_VALUE;
+        if (!extents[i] || extents[i] > (uint64_t)1 << 32 || !box[i] || box[i] > MOST_BOX || element_strides[i] != 1) return INVALID_VALUE;
         m.extents[i] = (uint32_t)(extents[i] - (extents[i] >> 32));
         m.box[i] = (uint16_t)box[i];
         if (i + 1 == rank) break;

@@ -23,8 +23,7 @@ _Noreturn EXPORT void cpu_fault(const char *format, ...) {
     va_end(args);
     const Thread *t = (const Thread *)cpu_self;
     if (t)
-        fprintf(stderr, "%s, block %u thread %u: %s\n", machine.launch.kernel->name, t->place.block.x,
-                t->place.thread.x, text);
+        fprintf(stderr, "%s, block %u thread %u: %s\n", machine.launch.kernel->name, t->place.block.x, t->place.thread.x, text);
     else
         fprintf(stderr, "%s\n", text);
     abort();
@@ -458,8 +457,8 @@ EXPORT unsigned cpu_shared_address(const void *p) {
 
 unsigned char *shared_at(const Block *b, unsigned address, unsigned bytes, const char *what) {
     if (address < shared_base() || address - shared_base() + bytes > machine.launch.shared_bytes)
-        cpu_fault("%s: bytes %u to %u of %u of shared memory", what, address - shared_base(),
-                  address - shared_base() + bytes, machine.launch.shared_bytes);
+        cpu_fault("%s: bytes %u to %u of %u of shared memory", what, address - shared_base(), address - shared_base() + bytes,
+                  machine.launch.shared_bytes);
     return b->shared + (address - shared_base());
 }
 

@@ -18,9 +18,7 @@ static double read_f16(const unsigned char *p) {
     uint16_t h;
     memcpy(&h, p, sizeof h);
     int exponent = h >> 10 & 31, fraction = h & 1023;
-    double x = exponent == 31 ? (fraction ? NAN : INFINITY)
-               : exponent     ? ldexp(1024 + fraction, exponent - 25)
-                              : ldexp(fraction, -24);
+    double x = exponent == 31 ? (fraction ? NAN : INFINITY) : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
     return h >> 15 ? -x : x;
 }
 
@@ -41,9 +39,7 @@ static double read_e4m3(const unsigned char *p) {
 
 static double read_e5m2(const unsigned char *p) {
     int exponent = *p >> 2 & 31, fraction = *p & 3;
-    double x = exponent == 31 ? (fraction ? NAN : INFINITY)
-               : exponent     ? ldexp(4 + fraction, exponent - 17)
-                              : ldexp(fraction, -16);
+    double x = exponent == 31 ? (fraction ? NAN : INFINITY) : exponent ? ldexp(4 + fraction, exponent - 17) : ldexp(fraction, -16);
     return *p >> 7 ? -x : x;
 }
 
@@ -56,8 +52,8 @@ static double read_u8(const unsigned char *p) {
 }
 
 /* tf32: no table; see decoded(). */
-static const Element elements[] = {{"f16", 2, read_f16},   {"bf16", 2, read_bf16}, {"e4m3", 1, read_e4m3}, {"e5m2", 1, read_e5m2},
-                                   {"s8", 1, read_s8},     {"u8", 1, read_u8},     {"tf32", 4, NULL}};
+static const Element elements[] = {{"f16", 2, read_f16}, {"bf16", 2, read_bf16}, {"e4m3", 1, read_e4m3}, {"e5m2", 1, read_e5m2},
+                                   {"s8", 1, read_s8},   {"u8", 1, read_u8},     {"tf32", 4, NULL}};
 
 /* Tables of all values: decoding is most of a product's time. */
 static const float *values_of(const Element *e) {
@@ -156,8 +152,10 @@ EXPORT void cpu_stmatrix(const unsigned *const *d, int count, int turned, unsign
             for (int h = 0; h < 2; h++) {
                 int r = lane / 4, c = lane % 4 * 2 + h;
                 uint16_t half = (uint16_t)(((const Words *)w->arguments[lane])->d[m] >> 16 * h);
-                if (turned) tile[c][r] = half;
-                else tile[r][c] = half;
+                if (turned)
+                    tile[c][r] = half;
+                else
+                    tile[r][c] = half;
             }
         for (int r = 0; r < SIDE; r++) {
             unsigned row = ((const Words *)w->arguments[m * SIDE + r])->at;
@@ -211,8 +209,7 @@ static void sum_into(const Types *t, unsigned terms, const float *a, const float
     }
 }
 
-EXPORT void cpu_mma(int shape, const char *types, void *const *d, const void *const *a, const void *const *b,
-                    const void *const *c) {
+EXPORT void cpu_mma(int shape, const char *types, void *const *d, const void *const *a, const void *const *b, const void *const *c) {
     Operands mine = {d, a, b, c};
     if (!warp_meet("mma.sync", ~0u, &mine)) return;
     Warp *w = thread_self()->warp;
@@ -363,8 +360,8 @@ static void check_request(const Warp *w, const Request *first) {
 }
 
 /* left: four registers in place of the descriptor a; what they hold is taken at once. */
-EXPORT void cpu_wgmma(int columns, const char *types, void *const *d, const void *const *left, uint64_t a, uint64_t b, int add,
-                      int turn_a, int turn_b) {
+EXPORT void cpu_wgmma(int columns, const char *types, void *const *d, const void *const *left, uint64_t a, uint64_t b, int add, int turn_a,
+                      int turn_b) {
     Request mine = {d, left, a, b, columns, add, turn_a, turn_b};
     if (!warp_meet("wgmma", ~0u, &mine)) return;
     Warp *w = thread_self()->warp;
@@ -380,11 +377,16 @@ EXPORT void cpu_wgmma(int columns, const char *types, void *const *d, const void
     }
     sums->uses++;
     Product *p = &all->list[all->count++];
-    *p = (Product){.types = types_of(types, "wgmma"), .columns = (unsigned)columns, .group = all->committed, .a = a, .b = b,
-                   .turned = {turn_a != 0, turn_b != 0}, .sums = sums, .from_registers = left != NULL};
+    *p = (Product){.types = types_of(types, "wgmma"),
+                   .columns = (unsigned)columns,
+                   .group = all->committed,
+                   .a = a,
+                   .b = b,
+                   .turned = {turn_a != 0, turn_b != 0},
+                   .sums = sums,
+                   .from_registers = left != NULL};
     for (int i = 0; left && i < WARP; i++)
-        for (int k = 0; k < 4; k++)
-            memcpy(&p->left[i][k], ((const Request *)w->arguments[i])->left[k], sizeof p->left[i][k]);
+        for (int k = 0; k < 4; k++) memcpy(&p->left[i][k], ((const Request *)w->arguments[i])->left[k], sizeof p->left[i][k]);
     warp_go_on(w);
 }
 

@@ -19,7 +19,8 @@ static void send(LspServer *s, const char *body) {
     str_printf(&frame, "Content-Length: %zu\r\n\r\n%s", strlen(body), body);
     if (!lsp_receive(s, frame.data, frame.len)) abort();
     str_release(&frame);
-    while (lsp_step(s)) {}
+    while (lsp_step(s)) {
+    }
 }
 
 static void begin(LspServer *s) {
@@ -30,8 +31,24 @@ static void begin(LspServer *s) {
 }
 
 static void edit(LspServer *s, const uint8_t *bytes) {
-    static const char *const pieces[] = {"\\n", " ", "x", "(", ")", "[", "]", "{", "}", "\\\"", "#\\u00fc", ":", "->", "exp(",
-                                         "for i in range(3):\\n    ", "@llm_hint(", "tensors: Z[M]: f32;", "\\ud834\\udd1e"};
+    static const char *const pieces[] = {"\\n",
+                                         " ",
+                                         "x",
+                                         "(",
+                                         ")",
+                                         "[",
+                                         "]",
+                                         "{",
+                                         "}",
+                                         "\\\"",
+                                         "#\\u00fc",
+                                         ":",
+                                         "->",
+                                         "exp(",
+                                         "for i in range(3):\\n    ",
+                                         "@llm_hint(",
+                                         "tensors: Z[M]: f32;",
+                                         "\\ud834\\udd1e"};
     Str body;
     str_init(&body);
     str_printf(&body,
@@ -44,10 +61,24 @@ static void edit(LspServer *s, const uint8_t *bytes) {
 }
 
 static void ask(LspServer *s, const uint8_t *bytes) {
-    static const char *const methods[] = {"hover", "completion", "signatureHelp", "definition", "references", "rename",
-                                          "prepareRename", "documentSymbol", "foldingRange", "semanticTokens/full", "formatting",
-                                          "inlayHint", "codeAction", "documentHighlight", "implementation", "selectionRange",
-                                          "semanticTokens/full/delta", "semanticTokens/range"};
+    static const char *const methods[] = {"hover",
+                                          "completion",
+                                          "signatureHelp",
+                                          "definition",
+                                          "references",
+                                          "rename",
+                                          "prepareRename",
+                                          "documentSymbol",
+                                          "foldingRange",
+                                          "semanticTokens/full",
+                                          "formatting",
+                                          "inlayHint",
+                                          "codeAction",
+                                          "documentHighlight",
+                                          "implementation",
+                                          "selectionRange",
+                                          "semanticTokens/full/delta",
+                                          "semanticTokens/range"};
     Str body;
     str_init(&body);
     str_printf(&body,

@@ -19,7 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     LspServer *s = lsp_create(check, NULL);
     if (!s) abort();
     if (lsp_receive(s, stream, cut)) (void)lsp_receive(s, stream + cut, rest - cut);
-    while (lsp_step(s)) {}
+    while (lsp_step(s)) {
+    }
     lsp_destroy(s);
     return 0;
 }

@@ -9,8 +9,7 @@ static size_t walk(const Json *json) {
     size_t count = 1;
     (void)json_string(json, "");
     (void)json_number(json, 0);
-    for (const Json *member = json_first(json); member; member = json_next(member))
-        count += walk(member) + (json_key(member)[0] == 0);
+    for (const Json *member = json_first(json); member; member = json_next(member)) count += walk(member) + (json_key(member)[0] == 0);
     return count;
 }
 

@@ -14,9 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     uint64_t elements = 1;
     for (unsigned i = 0; i < header.rank; i++)
-        if (header.extents[i] < 0 ||
-            __builtin_mul_overflow(elements, (uint64_t)header.extents[i], &elements))
-            abort();
+        if (header.extents[i] < 0 || __builtin_mul_overflow(elements, (uint64_t)header.extents[i], &elements)) abort();
     if (elements != header.elements || header.rank > ARTIFACT_MAX_RANK) abort();
     return 0;
 }

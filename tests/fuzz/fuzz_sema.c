@@ -14,8 +14,7 @@ static size_t read_defines(Arena *unit, const uint8_t *data, size_t size, Fronte
     char *line = arena_strndup(unit, (const char *)data + 3, size - 3), *rest = NULL;
     line[strcspn(line, "\n")] = 0;
     size_t count = 0;
-    for (char *word = strtok_r(line, " ", &rest); word && count < DEFINES_MAX;
-         word = strtok_r(NULL, " ", &rest)) {
+    for (char *word = strtok_r(line, " ", &rest); word && count < DEFINES_MAX; word = strtok_r(NULL, " ", &rest)) {
         char *equals = strchr(word, '=');
         if (!equals) continue;
         *equals = 0;

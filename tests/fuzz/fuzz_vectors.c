@@ -11,8 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void read_answer(const char *text, size_t size, size_t step, size_t count, ChatAnswer *a) {
     bool more = true;
     chat_init(a);
-    for (size_t i = 0; i < size && more; i += step)
-        more = embedding_feed(a, text + i, size - i < step ? size - i : step);
+    for (size_t i = 0; i < size && more; i += step) more = embedding_feed(a, text + i, size - i < step ? size - i : step);
     embedding_finish(a, count);
 }
 

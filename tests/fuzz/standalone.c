@@ -28,7 +28,9 @@ static uint64_t next_random(void) {
     return x ^ x >> 31;
 }
 
-static size_t below(size_t limit) { return limit ? (size_t)(next_random() % limit) : 0; }
+static size_t below(size_t limit) {
+    return limit ? (size_t)(next_random() % limit) : 0;
+}
 
 static void add_file(const char *path) {
     FILE *file = fopen(path, "rb");
@@ -78,7 +80,8 @@ static size_t mutate(uint8_t *data, size_t size) {
         if (length > size - at) length = size - at;
         memmove(data + at, data + at + length, size - at - length);
         return size - length;
-    default: break;
+    default:
+        break;
     }
     const Input *from = &inputs[below(input_count)];
     size_t begin = below(from->size);

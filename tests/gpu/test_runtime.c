@@ -5,30 +5,30 @@
 #include "cuda/nvrtc.h"
 #include "worker.h"
 
-#define PTX_HEAD                                                                                   \
-    ".version 7.0\n.target sm_70\n.address_size 64\n.visible .global .align 4 .u32 calls[1] = "    \
-    "{0};\n"                                                                                       \
-    ".visible .entry plant(.param .u64 X, .param .u64 Y, .param .u64 N, .param .u64 M) {\n"        \
-    ".reg .pred %p<6>;\n.reg .f32 %f<6>;\n.reg .b32 %r<8>;\n.reg .b64 %rd<16>;\n"                  \
-    "ld.param.u64 %rd1, [X];\nld.param.u64 %rd2, [Y];\nld.param.u64 %rd3, [N];\nld.param.u64 "     \
-    "%rd4, [M];\n"                                                                                 \
-    "mul.lo.s64 %rd5, %rd3, %rd4;\nmov.u32 %r1, %ctaid.x;\nmov.u32 %r2, %ntid.x;\nmov.u32 %r3, "   \
-    "%tid.x;\n"                                                                                    \
+#define PTX_HEAD                                                                                                                           \
+    ".version 7.0\n.target sm_70\n.address_size 64\n.visible .global .align 4 .u32 calls[1] = "                                            \
+    "{0};\n"                                                                                                                               \
+    ".visible .entry plant(.param .u64 X, .param .u64 Y, .param .u64 N, .param .u64 M) {\n"                                                \
+    ".reg .pred %p<6>;\n.reg .f32 %f<6>;\n.reg .b32 %r<8>;\n.reg .b64 %rd<16>;\n"                                                          \
+    "ld.param.u64 %rd1, [X];\nld.param.u64 %rd2, [Y];\nld.param.u64 %rd3, [N];\nld.param.u64 "                                             \
+    "%rd4, [M];\n"                                                                                                                         \
+    "mul.lo.s64 %rd5, %rd3, %rd4;\nmov.u32 %r1, %ctaid.x;\nmov.u32 %r2, %ntid.x;\nmov.u32 %r3, "                                           \
+    "%tid.x;\n"                                                                                                                            \
     "mul.wide.u32 %rd6, %r1, %r2;\ncvt.u64.u32 %rd7, %r3;\nadd.u64 %rd6, %rd6, %rd7;\n"
-#define PTX_LOAD                                                                                   \
-    "setp.ge.u64 %p1, %rd6, %rd5;\n@%p1 bra END;\nshl.b64 %rd8, %rd6, 2;\nadd.u64 %rd9, %rd1, "    \
-    "%rd8;\n"                                                                                      \
+#define PTX_LOAD                                                                                                                           \
+    "setp.ge.u64 %p1, %rd6, %rd5;\n@%p1 bra END;\nshl.b64 %rd8, %rd6, 2;\nadd.u64 %rd9, %rd1, "                                            \
+    "%rd8;\n"                                                                                                                              \
     "add.u64 %rd10, %rd2, %rd8;\nld.global.f32 %f1, [%rd9];\nadd.rn.f32 %f2, %f1, %f1;\n"
 #define PTX_TAIL "st.global.f32 [%rd10], %f2;\nEND:\nret;\n}\n"
 
-#define CUDA_SOURCE                                                                                \
-    "extern \"C\" __global__ void plant(const float *X, float *Y, long long N, long long M) {\n"   \
-    "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"                        \
+#define CUDA_SOURCE                                                                                                                        \
+    "extern \"C\" __global__ void plant(const float *X, float *Y, long long N, long long M) {\n"                                           \
+    "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"                                                                \
     "    if (i < N * M) Y[i] = X[i] + X[i];\n}\n"
-#define CLUSTER_SOURCE                                                                             \
-    "extern \"C\" __global__ void plant(const float *X, float *Y, long long N, long long M) {\n"   \
-    "    unsigned n;\n    asm(\"mov.u32 %0, %%cluster_nctaid.x;\" : \"=r\"(n));\n"                 \
-    "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"                        \
+#define CLUSTER_SOURCE                                                                                                                     \
+    "extern \"C\" __global__ void plant(const float *X, float *Y, long long N, long long M) {\n"                                           \
+    "    unsigned n;\n    asm(\"mov.u32 %0, %%cluster_nctaid.x;\" : \"=r\"(n));\n"                                                         \
+    "    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"                                                                \
     "    if (i < N * M) Y[i] = n == 2 ? X[i] + X[i] : 0;\n}\n"
 
 static const struct {
@@ -50,16 +50,13 @@ static const struct {
      "add.u32 %r5, %r4, 1;\nst.volatile.global.u32 [%rd12], %r5;\nL2:\nsetp.ne.u32 %p3, %r4, "
      "0;\n@%p3 bra END;\n",
      "", RT_SECOND_LAUNCH},
-    {"hang", "",
-     "L3:\nld.volatile.global.f32 %f3, [%rd9];\nsetp.neu.f32 %p2, %f3, 0f7F7FFFFF;\n@%p2 bra L3;\n",
-     RT_HANG},
+    {"hang", "", "L3:\nld.volatile.global.f32 %f3, [%rd9];\nsetp.neu.f32 %p2, %f3, 0f7F7FFFFF;\n@%p2 bra L3;\n", RT_HANG},
     {"illegal address", "", "mov.u64 %rd10, 16;\n", RT_FAULT},
     {"misaligned address", "", "add.u64 %rd10, %rd10, 1;\n", RT_FAULT},
     {"trap", "", "trap;\n", RT_FAULT},
 };
 
-static Artifact *gpu_plant(Arena *arena, ArtifactBlobKind kind, const char *arch,
-                           const char *text) {
+static Artifact *gpu_plant(Arena *arena, ArtifactBlobKind kind, const char *arch, const char *text) {
     Artifact *a = plant(arena, "return 0;");
     a->target = ARTIFACT_CUDA;
     a->arch = arch;
@@ -73,8 +70,7 @@ static Artifact *gpu_plant(Arena *arena, ArtifactBlobKind kind, const char *arch
 
 static Artifact *ptx_plant(Arena *arena, size_t i) {
     return gpu_plant(arena, ARTIFACT_PTX, "sm_70",
-                     arena_printf(arena, "%s%s%s%s%s", PTX_HEAD, plants[i].before, PTX_LOAD,
-                                  plants[i].after, PTX_TAIL));
+                     arena_printf(arena, "%s%s%s%s%s", PTX_HEAD, plants[i].before, PTX_LOAD, plants[i].after, PTX_TAIL));
 }
 
 static void print_report(const char *name, const Artifact *a, const RtVerifyReport *r) {
@@ -88,8 +84,7 @@ static void print_report(const char *name, const Artifact *a, const RtVerifyRepo
 static void test_planted(void) {
     for (size_t i = 0; i < COUNT_OF(plants); i++) {
         Arena *arena = arena_create();
-        RtOptions options = {
-            .cache_dir = "", .time_limit_s = 3, .no_ragged = true, .case_name = i ? "small" : NULL};
+        RtOptions options = {.cache_dir = "", .time_limit_s = 3, .no_ragged = true, .case_name = i ? "small" : NULL};
         Artifact *a = ptx_plant(arena, i);
         RtVerifyReport r = rt_verify(a, &options, arena);
         print_report(plants[i].name, a, &r);
@@ -118,8 +113,7 @@ static void test_cuda_c(const char *arch) {
         a->steps[0].versions[0].cluster[0] = 1;
         a->steps[0].versions[0].cooperative = true;
         r = rt_verify(a, &options, arena);
-        CHECK(r.error.status == RT_MISMATCH ||
-              r.error.status == RT_MISSING); /* launched, not in a cluster */
+        CHECK(r.error.status == RT_MISMATCH || r.error.status == RT_MISSING); /* launched, not in a cluster */
     }
     a = gpu_plant(arena, ARTIFACT_PTX, "sm_999", ".version 7.0\n.target sm_999\n");
     r = rt_verify(a, &options, arena);
@@ -158,8 +152,7 @@ static void test_other_loaders(void) {
     Loaded l;
     memset(&l, 0, sizeof l);
     RtError e = worker_run(&(WorkerSpec){load_both, receive_both, &l});
-    printf("JIT: %s %s\nNVRTC: %s %s\n", rt_status_name(l.jit.status), l.jit.text,
-           rt_status_name(l.nvrtc.status), l.nvrtc.text);
+    printf("JIT: %s %s\nNVRTC: %s %s\n", rt_status_name(l.jit.status), l.jit.text, rt_status_name(l.nvrtc.status), l.nvrtc.text);
     CHECK(e.status == RT_OK && l.jit.status == RT_OK);
     CHECK(l.nvrtc.status == RT_OK || l.nvrtc.status == RT_MISSING);
 }
@@ -167,8 +160,7 @@ static void test_other_loaders(void) {
 static void test_bench(void) {
     Arena *arena = arena_create();
     RtSymbol sizes[2] = {{"N", 16384}, {"M", 16384}};
-    RtOptions options = {
-        .cache_dir = "", .symbol_count = 2, .symbols = sizes, .case_name = "tiles"};
+    RtOptions options = {.cache_dir = "", .symbol_count = 2, .symbols = sizes, .case_name = "tiles"};
     Artifact *a = ptx_plant(arena, 0);
     RtBenchReport r = rt_bench(a, &options, arena);
     Str text;

@@ -198,7 +198,8 @@ static bool read_item(Grammar *g, Sequence *s) {
 static void read_alternatives(Grammar *g, unsigned rule) {
     for (;;) {
         Sequence s = {0};
-        while (read_item(g, &s)) {}
+        while (read_item(g, &s)) {
+        }
         add_production(g, rule, &s);
         if (*g->at != '|') return;
         g->at++;
@@ -250,8 +251,8 @@ typedef struct {
 
 typedef struct {
     const Grammar *g;
-    Items *sets;      /* one for each place between characters */
-    uint32_t *table;  /* of the set at work: hash to item + 1 */
+    Items *sets;     /* one for each place between characters */
+    uint32_t *table; /* of the set at work: hash to item + 1 */
     size_t table_size;
     uint32_t *predicted; /* rule to the last set that it was predicted in, + 1 */
 } Earley;
@@ -331,8 +332,7 @@ static void scan_byte(Earley *e, uint32_t at, unsigned char c) {
         Item item = e->sets[at].data[i];
         const Production *p = &e->g->productions.data[item.production];
         if (item.dot == p->count || p->symbols[item.dot].is_rule) continue;
-        if (p->symbols[item.dot].set[c / 64] >> (c % 64) & 1)
-            add(e, next, (Item){item.production, item.dot + 1, item.origin});
+        if (p->symbols[item.dot].set[c / 64] >> (c % 64) & 1) add(e, next, (Item){item.production, item.dot + 1, item.origin});
     }
 }
 

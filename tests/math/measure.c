@@ -29,12 +29,24 @@ typedef struct {
 } Measure;
 
 /* Functions of functions. */
-__attribute__((unused)) static double log1p_of_exp(double x) { return log1p(exp(-fabs(x))); }
-__attribute__((unused)) static Wide log1p_of_expq(Wide x) { return log1pq(expq(-fabsq(x))); }
-__attribute__((unused)) static double log_above_one(double x) { return log(1.0f + fabsf((float)x)); }
-__attribute__((unused)) static Wide log_above_oneq(Wide x) { return logq(1 + fabsq(x)); }
-__attribute__((unused)) static double log_of_root(double x) { return log(sqrtf(fabsf((float)x))); }
-__attribute__((unused)) static Wide log_of_rootq(Wide x) { return logq(sqrtq(fabsq(x))); }
+__attribute__((unused)) static double log1p_of_exp(double x) {
+    return log1p(exp(-fabs(x)));
+}
+__attribute__((unused)) static Wide log1p_of_expq(Wide x) {
+    return log1pq(expq(-fabsq(x)));
+}
+__attribute__((unused)) static double log_above_one(double x) {
+    return log(1.0f + fabsf((float)x));
+}
+__attribute__((unused)) static Wide log_above_oneq(Wide x) {
+    return logq(1 + fabsq(x));
+}
+__attribute__((unused)) static double log_of_root(double x) {
+    return log(sqrtf(fabsf((float)x)));
+}
+__attribute__((unused)) static Wide log_of_rootq(Wide x) {
+    return logq(sqrtq(fabsq(x)));
+}
 
 /* The exact result, as near as the reference library comes: double has 29 bits more than f32. */
 static Wide reference(const Measure *m, double a, double b) {
@@ -118,16 +130,76 @@ static float any_float(uint64_t *state) {
 }
 
 /* Small whole numbers, halves, the ends, arguments near multiples of pi/2, and the one float whose log2 is more than 1 off. */
-static const double edges[] = {
-    0.0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, 1.5, -1.5, 10, -10, 20, -20, 88.72283, -88.72283, 89,
-    -87.33655, -103.97, -104, 709.782712893384, -745.1332191019411, -745.2, 710.4758600739439, 711,
-    0x1p-149, -0x1p-149, 0x1p-1074, -0x1p-1074, 0x1p-126, 0x1p-1022, 0x1.fffffep127,
-    -0x1.fffffep127, 0x1.fffffffffffffp1023, -0x1.fffffffffffffp1023, INFINITY, -INFINITY, NAN,
-    0x1.921fb6p0, 0x1.921fb54442d18p0, 0x1.921fb6p1, 0x1.921fb54442d18p1, 0x1.5fc2e6p3,
-    6381956970095103.0 * 0x1p797, 0x1.6ac5b262ca1ffp849, 0x1.cfp23, 12582917.0, 16777217.0,
-    0x1.fffffep-1, 0x1.000002p0, 0x1.fffffffffffffp-1, 0x1.0000000000001p0, 0x1p52, 0x1.8p53, 1e300,
-    -1e300, 1e-300, 5.0, -5.0, 7.0, 1.0 / 3, -0.9999999, 0.41421356, 2.41421356, 0.785398163, 0.70710678,
-    1.41421356, 0x1.69218ep0};
+static const double edges[] = {0.0,
+                               -0.0,
+                               1,
+                               -1,
+                               2,
+                               -2,
+                               3,
+                               -3,
+                               0.5,
+                               -0.5,
+                               1.5,
+                               -1.5,
+                               10,
+                               -10,
+                               20,
+                               -20,
+                               88.72283,
+                               -88.72283,
+                               89,
+                               -87.33655,
+                               -103.97,
+                               -104,
+                               709.782712893384,
+                               -745.1332191019411,
+                               -745.2,
+                               710.4758600739439,
+                               711,
+                               0x1p-149,
+                               -0x1p-149,
+                               0x1p-1074,
+                               -0x1p-1074,
+                               0x1p-126,
+                               0x1p-1022,
+                               0x1.fffffep127,
+                               -0x1.fffffep127,
+                               0x1.fffffffffffffp1023,
+                               -0x1.fffffffffffffp1023,
+                               INFINITY,
+                               -INFINITY,
+                               NAN,
+                               0x1.921fb6p0,
+                               0x1.921fb54442d18p0,
+                               0x1.921fb6p1,
+                               0x1.921fb54442d18p1,
+                               0x1.5fc2e6p3,
+                               6381956970095103.0 * 0x1p797,
+                               0x1.6ac5b262ca1ffp849,
+                               0x1.cfp23,
+                               12582917.0,
+                               16777217.0,
+                               0x1.fffffep-1,
+                               0x1.000002p0,
+                               0x1.fffffffffffffp-1,
+                               0x1.0000000000001p0,
+                               0x1p52,
+                               0x1.8p53,
+                               1e300,
+                               -1e300,
+                               1e-300,
+                               5.0,
+                               -5.0,
+                               7.0,
+                               1.0 / 3,
+                               -0.9999999,
+                               0.41421356,
+                               2.41421356,
+                               0.785398163,
+                               0.70710678,
+                               1.41421356,
+                               0x1.69218ep0};
 
 static void run_edges(Measure *m) {
     size_t count = sizeof edges / sizeof *edges, used = 0;

@@ -36,8 +36,7 @@ static bool assemble(const Str *bytes, const CheckOptions *options, Outcome *out
     return ok;
 }
 
-static bool write_form(const RandomProgram *p, const CheckOptions *options, const char *target,
-                       const char *form, Outcome *outcome) {
+static bool write_form(const RandomProgram *p, const CheckOptions *options, const char *target, const char *form, Outcome *outcome) {
     CheckOptions one = *options;
     char name[40], path[700];
     Str bytes;
@@ -55,8 +54,7 @@ static bool write_form(const RandomProgram *p, const CheckOptions *options, cons
     return ok;
 }
 
-void check_artifacts(const RandomProgram *programs, size_t count, const CheckOptions *options,
-                     Outcome *outcomes) {
+void check_artifacts(const RandomProgram *programs, size_t count, const CheckOptions *options, Outcome *outcomes) {
     for (size_t i = 0; i < count; i++) {
         check_limit_time(12);
         if (write_form(&programs[i], options, "cuda", "cu", &outcomes[i]) &&

@@ -6,7 +6,7 @@
 #include "random.h"
 
 typedef enum {
-    OUTCOME_NONE,    /* not run */
+    OUTCOME_NONE, /* not run */
     OUTCOME_OK,
     OUTCOME_REFUSED, /* the compiler says that it does not lower this yet */
     OUTCOME_SKIPPED, /* nothing could be judged: results hang on near ties */
@@ -36,25 +36,20 @@ typedef struct {
 
 /* compile.c: the program's artifact by way of the public interface, in `arena`; null with an
  * outcome. `name` is the sketch's. */
-Artifact *check_compile(const RandomProgram *p, const char *name, const CheckOptions *options,
-                        Arena *arena, Outcome *outcome);
+Artifact *check_compile(const RandomProgram *p, const char *name, const CheckOptions *options, Arena *arena, Outcome *outcome);
 
 /* Its bytes as a file has them, appended to `bytes`; false with an outcome. */
-bool check_emit(const RandomProgram *p, const char *name, const CheckOptions *options, Str *bytes,
-                Outcome *outcome);
+bool check_emit(const RandomProgram *p, const char *name, const CheckOptions *options, Str *bytes, Outcome *outcome);
 
 /* differential.c: compiles `count` programs, their C as one library, and verifies each with real and
  * with exact data. */
-void check_batch(const RandomProgram *programs, size_t count, const CheckOptions *options,
-                 Outcome *outcomes);
+void check_batch(const RandomProgram *programs, size_t count, const CheckOptions *options, Outcome *outcomes);
 
 /* artifacts.c: writes NAME.ptx.ska and NAME.cu.ska for options->arch into options->folder, for
  * bench/gpu_check.py. The outcome is OK when both were written. */
-void check_artifacts(const RandomProgram *programs, size_t count, const CheckOptions *options,
-                     Outcome *outcomes);
+void check_artifacts(const RandomProgram *programs, size_t count, const CheckOptions *options, Outcome *outcomes);
 /* passes_check.c: the interpreter before and after every pass, for options->arch or all of them. */
-void check_passes(const RandomProgram *programs, size_t count, const CheckOptions *options,
-                  Outcome *outcomes);
+void check_passes(const RandomProgram *programs, size_t count, const CheckOptions *options, Outcome *outcomes);
 /* What rendered diagnostics amount to. */
 void outcome_of_diagnostics(const char *text, Outcome *outcome);
 /* Gives the compiler some seconds from now on, after which the process is killed, so that a caller

@@ -5,8 +5,7 @@
 #include <string.h>
 
 const char *outcome_name(OutcomeKind kind) {
-    static const char *const names[OUTCOME_COUNT] = {"not run", "ok",    "refused", "undecided",
-                                                     "invalid", "a bug", "wrong"};
+    static const char *const names[OUTCOME_COUNT] = {"not run", "ok", "refused", "undecided", "invalid", "a bug", "wrong"};
     return names[kind];
 }
 
@@ -29,8 +28,7 @@ static void first_error(const char *text, char *out, size_t size) {
 }
 
 static bool means_refused(const char *what) {
-    static const char *const codes[] = {"E0723", "E0724", "E0726", "E0727", "E0728",
-                                        "E0730"};
+    static const char *const codes[] = {"E0723", "E0724", "E0726", "E0727", "E0728", "E0730"};
     for (size_t i = 0; i < COUNT_OF(codes); i++)
         if (strncmp(what, codes[i], 5) == 0) return true;
     return false;
@@ -45,16 +43,14 @@ void outcome_of_diagnostics(const char *text, Outcome *outcome) {
         outcome_set(outcome, means_refused(line) ? OUTCOME_REFUSED : OUTCOME_INVALID, "%s", line);
 }
 
-bool check_emit(const RandomProgram *p, const char *name, const CheckOptions *options, Str *bytes,
-                Outcome *outcome) {
+bool check_emit(const RandomProgram *p, const char *name, const CheckOptions *options, Str *bytes, Outcome *outcome) {
     Str text;
     char *data = NULL;
     size_t size = 0;
     str_init(&text);
     program_print(p, name, &options->cases, &text);
     sketchc_unit *unit = sketchc_unit_create("random.sketch", text.data, text.len);
-    sketchc_options compile = {.size = sizeof compile, .target = options->target,
-                               .arch = options->arch};
+    sketchc_options compile = {.size = sizeof compile, .target = options->target, .arch = options->arch};
     sketchc_status status = sketchc_emit(unit, &compile, "artifact", &data, &size);
     if (status == SKETCHC_OK)
         str_append_n(bytes, data, size);
@@ -69,8 +65,7 @@ bool check_emit(const RandomProgram *p, const char *name, const CheckOptions *op
     return status == SKETCHC_OK;
 }
 
-Artifact *check_compile(const RandomProgram *p, const char *name, const CheckOptions *options,
-                        Arena *arena, Outcome *outcome) {
+Artifact *check_compile(const RandomProgram *p, const char *name, const CheckOptions *options, Arena *arena, Outcome *outcome) {
     Str bytes;
     Artifact *artifact = NULL;
     const char *error = NULL;

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-
 typedef struct {
     Arena *arena;
     Artifact *artifact; /* null: an outcome says why */
@@ -38,20 +37,25 @@ static bool write_source(const Item *item, const char *folder) {
 }
 
 /* One library of the items' sources. */
-static RtError build_library(Item *items, size_t count, const CheckOptions *options, Arena *arena,
-                             const char *library) {
+static RtError build_library(Item *items, size_t count, const CheckOptions *options, Arena *arena, const char *library) {
     const char **argv = ARENA_ARRAY(arena, const char *, count + 16);
     size_t n = 0;
-    static const char *const flags[] = {"-std=c17", "-march=x86-64-v3", "-ffp-contract=off",
-                                        "-fno-math-errno", "-fno-trapping-math", "-fopenmp",
-                                        "-fPIC", "-shared", "-Wl,-Bsymbolic", "-o"};
+    static const char *const flags[] = {"-std=c17",
+                                        "-march=x86-64-v3",
+                                        "-ffp-contract=off",
+                                        "-fno-math-errno",
+                                        "-fno-trapping-math",
+                                        "-fopenmp",
+                                        "-fPIC",
+                                        "-shared",
+                                        "-Wl,-Bsymbolic",
+                                        "-o"};
     argv[n++] = "/usr/bin/cc";
     argv[n++] = options->optimise;
     for (size_t i = 0; i < COUNT_OF(flags); i++) argv[n++] = flags[i];
     argv[n++] = library;
     for (size_t i = 0; i < count; i++)
-        if (items[i].artifact)
-            argv[n++] = arena_printf(arena, "%s/%s", options->folder, items[i].source);
+        if (items[i].artifact) argv[n++] = arena_printf(arena, "%s/%s", options->folder, items[i].source);
     argv[n++] = "-lm";
     argv[n] = NULL;
     return tool_run(argv, RT_BUILD_FAILED, NULL);
@@ -59,8 +63,7 @@ static RtError build_library(Item *items, size_t count, const CheckOptions *opti
 
 static void give_code(Item *item, const Str *library) {
     ArtifactBlob *blob = ARENA_NEW(item->arena, ArtifactBlob);
-    *blob = (ArtifactBlob){ARTIFACT_SO, "x86-64-v3", (const unsigned char *)library->data,
-                           library->len};
+    *blob = (ArtifactBlob){ARTIFACT_SO, "x86-64-v3", (const unsigned char *)library->data, library->len};
     item->artifact->blobs = blob;
     item->artifact->blob_count = 1;
 }
@@ -72,12 +75,10 @@ static bool is_undecided(const RtVerdict *v) {
 
 static void verify(Item *item, uint64_t seed, bool exact, Outcome *outcome) {
     Arena *arena = arena_create();
-    RtOptions options = {.seed = seed, .time_limit_s = 20, .no_ragged = true, .cache_dir = "",
-                         .threads = 1, .exact = exact};
+    RtOptions options = {.seed = seed, .time_limit_s = 20, .no_ragged = true, .cache_dir = "", .threads = 1, .exact = exact};
     RtVerifyReport report = rt_verify(item->artifact, &options, arena);
     if (rt_failed(&report.error) && !report.count)
-        outcome_set(outcome, OUTCOME_BUG, "%s: %.180s", rt_status_name(report.error.status),
-                    report.error.text);
+        outcome_set(outcome, OUTCOME_BUG, "%s: %.180s", rt_status_name(report.error.status), report.error.text);
     for (size_t i = 0; i < report.count; i++) {
         const RtVerdict *v = &report.verdicts[i];
         if (v->status == RT_OK || v->status == RT_SKIPPED) continue;
@@ -85,8 +86,7 @@ static void verify(Item *item, uint64_t seed, bool exact, Outcome *outcome) {
             if (outcome->kind == OUTCOME_OK) outcome_set(outcome, OUTCOME_SKIPPED, "undecided");
             continue;
         }
-        outcome_set(outcome, OUTCOME_WRONG, "%s%s at %s: %.140s", rt_status_name(v->status),
-                    exact ? " (exact)" : "", v->sizes, v->text);
+        outcome_set(outcome, OUTCOME_WRONG, "%s%s at %s: %.140s", rt_status_name(v->status), exact ? " (exact)" : "", v->sizes, v->text);
         break;
     }
     arena_destroy(arena);
@@ -98,8 +98,7 @@ static void verify_both(Item *item, const RandomProgram *p, Outcome *outcome) {
     if (!outcome_failed(outcome->kind)) verify(item, p->seed, true, outcome);
 }
 
-static void run_library(Item *items, const RandomProgram *programs, size_t count, const char *path,
-                        Outcome *outcomes) {
+static void run_library(Item *items, const RandomProgram *programs, size_t count, const char *path, Outcome *outcomes) {
     Str library;
     str_init(&library);
     bool read = file_read(path, (size_t)1 << 30, &library);
@@ -116,8 +115,7 @@ static void run_library(Item *items, const RandomProgram *programs, size_t count
 }
 
 /* One source that the compiler refuses would hide the others. */
-static void build_and_run(Item *items, const RandomProgram *programs, size_t count,
-                          const CheckOptions *options, Outcome *outcomes) {
+static void build_and_run(Item *items, const RandomProgram *programs, size_t count, const CheckOptions *options, Outcome *outcomes) {
     Arena *arena = arena_create();
     char library[512];
     snprintf(library, sizeof library, "%s/batch.so", options->folder);
@@ -128,15 +126,13 @@ static void build_and_run(Item *items, const RandomProgram *programs, size_t cou
         outcome_set(outcomes, OUTCOME_BUG, "C compiler: %.200s", e.text);
     } else {
         for (size_t i = 0; i < count; i++)
-            if (items[i].artifact)
-                build_and_run(&items[i], &programs[i], 1, options, &outcomes[i]);
+            if (items[i].artifact) build_and_run(&items[i], &programs[i], 1, options, &outcomes[i]);
     }
     unlink(library);
     arena_destroy(arena);
 }
 
-void check_batch(const RandomProgram *programs, size_t count, const CheckOptions *options,
-                 Outcome *outcomes) {
+void check_batch(const RandomProgram *programs, size_t count, const CheckOptions *options, Outcome *outcomes) {
     Item *items = calloc(count, sizeof *items);
     size_t compiled = 0;
     for (size_t i = 0; items && i < count; i++) {
@@ -145,12 +141,10 @@ void check_batch(const RandomProgram *programs, size_t count, const CheckOptions
         snprintf(items[i].source, sizeof items[i].source, "%s.c", name);
         items[i].arena = arena_create();
         check_limit_time(8);
-        items[i].artifact =
-            check_compile(&programs[i], name, options, items[i].arena, &outcomes[i]);
+        items[i].artifact = check_compile(&programs[i], name, options, items[i].arena, &outcomes[i]);
         if (!items[i].artifact) continue;
         compiled++;
-        if (!write_source(&items[i], options->folder))
-            outcome_set(&outcomes[i], OUTCOME_BUG, "the source cannot be written");
+        if (!write_source(&items[i], options->folder)) outcome_set(&outcomes[i], OUTCOME_BUG, "the source cannot be written");
     }
     check_lift_limit();
     if (compiled) build_and_run(items, programs, count, options, outcomes);

@@ -20,8 +20,7 @@ void make_axis(Rng *rng, Axis *axis, unsigned room) {
     do axis->tile = tiles[rng_below(rng, COUNT_OF(tiles))];
     while (axis->tile > room || (rng->biased && axis->tile < 4 && room >= 4));
     if (axis->constant && !axis->extent) axis->extent = 1;
-    if (!axis->constant && axis->walk == WALK_WHOLE && rng_chance(rng, 25))
-        axis->most = INT64_C(1) << (2 + rng_below(rng, 6));
+    if (!axis->constant && axis->walk == WALK_WHOLE && rng_chance(rng, 25)) axis->most = INT64_C(1) << (2 + rng_below(rng, 6));
 }
 
 /* Lanes of such a tile can be mistaken for those of its transpose. */
@@ -141,8 +140,7 @@ Form domain_form(const RandomProgram *p) {
 static unsigned make_tensor(RandomProgram *p, Rng *rng, bool complete) {
     Node n = {.kind = NODE_TENSOR, .dtype = random_dtype(rng), .magnitude = 8};
     unsigned first = complete || rng_chance(rng, 60) ? 0 : rng_below(rng, p->rank);
-    for (unsigned i = first; i < p->rank; i++)
-        n.form.dims[n.form.rank++] = (Dim){i, complete || rng_chance(rng, 75)};
+    for (unsigned i = first; i < p->rank; i++) n.form.dims[n.form.rank++] = (Dim){i, complete || rng_chance(rng, 75)};
     choose_data(rng, &n);
     n.padded = !complete && rng_chance(rng, 15);
     n.number = rng_below(rng, 5);
@@ -160,9 +158,7 @@ unsigned make_number(RandomProgram *p, Rng *rng, double value, bool real) {
 
 static unsigned make_small_number(RandomProgram *p, Rng *rng, bool real) {
     static const double reals[] = {-2, -1, -0.5, 0, 0.25, 0.5, 1, 1.5, 2, 3, 0.1};
-    return make_number(p, rng,
-                       real ? reals[rng_below(rng, COUNT_OF(reals))] : rng_below(rng, 9) - 3.0,
-                       real);
+    return make_number(p, rng, real ? reals[rng_below(rng, COUNT_OF(reals))] : rng_below(rng, 9) - 3.0, real);
 }
 
 /* The value `op(operands)`; its dtype by the type rule. */
@@ -193,19 +189,14 @@ unsigned fit_operand(RandomProgram *p, Rng *rng, unsigned a, Need condition) {
     switch (condition) {
     case NEED_POSITIVE:
         if (n->least >= 0.0625 || !real) return a;
-        return call2(p, rng, BUILTIN_ADD, call1(p, rng, BUILTIN_ABS, a),
-                     make_number(p, rng, 0.5, true));
+        return call2(p, rng, BUILTIN_ADD, call1(p, rng, BUILTIN_ABS, a), make_number(p, rng, 0.5, true));
     case NEED_COUNT:
         return call2(p, rng, BUILTIN_MOD, a, make_number(p, rng, 8, false));
     case NEED_SMALL:
     case NEED_UNIT:
         if (n->magnitude <= most || !real) return a;
-        if (n->magnitude < 1e6)
-            return call2(p, rng, BUILTIN_MUL, a,
-                         make_number(p, rng, exp2(floor(log2(most / n->magnitude))), true));
-        return call2(p, rng, BUILTIN_MIN,
-                     call2(p, rng, BUILTIN_MAX, a, make_number(p, rng, -most, true)),
-                     make_number(p, rng, most, true));
+        if (n->magnitude < 1e6) return call2(p, rng, BUILTIN_MUL, a, make_number(p, rng, exp2(floor(log2(most / n->magnitude))), true));
+        return call2(p, rng, BUILTIN_MIN, call2(p, rng, BUILTIN_MAX, a, make_number(p, rng, -most, true)), make_number(p, rng, most, true));
     default:
         return a;
     }
@@ -239,14 +230,12 @@ static unsigned scalar_operand(RandomProgram *p, Rng *rng, bool real) {
 
 /* False: nothing to compare lines up with the form; `condition` is as it was. */
 static bool make_condition(RandomProgram *p, Rng *rng, const Form *with, unsigned *condition) {
-    static const BuiltinId compares[] = {BUILTIN_LT, BUILTIN_LE, BUILTIN_GT, BUILTIN_GE, BUILTIN_EQ,
-                                         BUILTIN_NE};
+    static const BuiltinId compares[] = {BUILTIN_LT, BUILTIN_LE, BUILTIN_GT, BUILTIN_GE, BUILTIN_EQ, BUILTIN_NE};
     unsigned a = 0, b = 0;
     if (rng_chance(rng, 25) && pick_value(p, rng, with, KINDS_BOOL, condition)) return true;
     if (!pick_value(p, rng, with, KINDS_NUMBER, &a)) return false;
     bool real = dtype_is_float(p->nodes[a].dtype);
-    if (rng_chance(rng, 50) || !pick_value(p, rng, with, KINDS_NUMBER, &b) ||
-        !form_joins(&p->nodes[a].form, &p->nodes[b].form) || a == b)
+    if (rng_chance(rng, 50) || !pick_value(p, rng, with, KINDS_NUMBER, &b) || !form_joins(&p->nodes[a].form, &p->nodes[b].form) || a == b)
         b = make_small_number(p, rng, real);
     /* equality of reals hangs on a rounding */
     *condition = call2(p, rng, compares[rng_below(rng, real ? 4 : 6)], a, b);
@@ -281,8 +270,13 @@ static void add_cast(RandomProgram *p, Rng *rng) {
     Dtype to = random_dtype(rng);
     if (p->nodes[a].dtype == to || !has_room(p, 8)) return;
     if (dtype_is_float(to) && dtype_size(to) < 4) a = fit_operand(p, rng, a, NEED_SMALL);
-    Node n = {.kind = NODE_CAST, .dtype = to, .form = p->nodes[a].form, .operand_count = 1,
-              .operands = {a}, .magnitude = p->nodes[a].magnitude, .least = 0,
+    Node n = {.kind = NODE_CAST,
+              .dtype = to,
+              .form = p->nodes[a].form,
+              .operand_count = 1,
+              .operands = {a},
+              .magnitude = p->nodes[a].magnitude,
+              .least = 0,
               .saturate = rng_chance(rng, 25)};
     add_node(p, rng, &n);
 }
@@ -303,8 +297,7 @@ static void add_fold(RandomProgram *p, Rng *rng) {
     for (unsigned i = 0; i < form->rank; i++) {
         const Axis *axis = &p->axes[form->dims[i].axis];
         bool strict = p->nodes[a].strict & 1u << form->dims[i].axis;
-        if (form->dims[i].full && (axis->walk == WALK_WHOLE || (axis->folded && strict)))
-            candidates[count++] = i;
+        if (form->dims[i].full && (axis->walk == WALK_WHOLE || (axis->folded && strict))) candidates[count++] = i;
     }
     if (!count) return;
     unsigned at = candidates[rng_below(rng, count)];
@@ -312,8 +305,8 @@ static void add_fold(RandomProgram *p, Rng *rng) {
         op = random_fold(rng, false);
         if (!kinds_hold(op->kinds, p->nodes[a].dtype)) return;
     }
-    Node n = {.kind = NODE_FOLD, .op = op->id, .form = *form, .operand_count = 1,
-              .axis = form->dims[at].axis, .keepdim = rng_chance(rng, 65)};
+    Node n = {
+        .kind = NODE_FOLD, .op = op->id, .form = *form, .operand_count = 1, .axis = form->dims[at].axis, .keepdim = rng_chance(rng, 65)};
     a = fit_operand(p, rng, a, op->needs[0]);
     n.operands[0] = a;
     n.dtype = fold_dtype(op, p->nodes[a].dtype);
@@ -341,8 +334,14 @@ static void add_along(RandomProgram *p, Rng *rng) {
     if (!kinds_hold(op->kinds, p->nodes[a].dtype)) return;
     bool grows = builtin_info(op->id)->class == CLASS_SCAN || op->kinds == KINDS_REAL;
     if (grows) a = fit_operand(p, rng, a, op->needs[0]);
-    Node n = {.kind = NODE_ALONG, .op = op->id, .form = p->nodes[a].form, .dtype = p->nodes[a].dtype,
-              .operand_count = 1, .operands = {a}, .axis = axis, .reverse = rng_chance(rng, 40),
+    Node n = {.kind = NODE_ALONG,
+              .op = op->id,
+              .form = p->nodes[a].form,
+              .dtype = p->nodes[a].dtype,
+              .operand_count = 1,
+              .operands = {a},
+              .axis = axis,
+              .reverse = rng_chance(rng, 40),
               .exclusive = rng_chance(rng, 30),
               .magnitude = op->id == BUILTIN_CUMSUM ? 512 : fmax(8, p->nodes[a].magnitude)};
     add_node(p, rng, &n);
@@ -353,8 +352,11 @@ static void add_repeat(RandomProgram *p, Rng *rng) {
     unsigned a = 0, b = 0;
     if (!pick_value(p, rng, NULL, KINDS_NUMBER, &a)) return;
     if (!pick_value(p, rng, &p->nodes[a].form, KINDS_NUMBER, &b)) return;
-    Node n = {.kind = NODE_REPEAT, .op = ops[rng_below(rng, COUNT_OF(ops))], .operand_count = 2,
-              .operands = {a, b}, .rounds = 1 + rng_below(rng, 3)};
+    Node n = {.kind = NODE_REPEAT,
+              .op = ops[rng_below(rng, COUNT_OF(ops))],
+              .operand_count = 2,
+              .operands = {a, b},
+              .rounds = 1 + rng_below(rng, 3)};
     call_type(p, &n);
     /* The carried tile must not change its shape or type. */
     if (!form_same(&n.form, &p->nodes[a].form) || n.dtype != p->nodes[a].dtype) return;
@@ -375,10 +377,14 @@ static void add_product(RandomProgram *p, Rng *rng) {
     Axis *k = &p->axes[p->axis_count];
     make_axis(rng, k, 64);
     if (k->walk == WALK_ONE) k->walk = WALK_TILES;
-    Node n = {.kind = NODE_PRODUCT, .dtype = dtypes[rng_below(rng, COUNT_OF(dtypes))],
-              .axis = p->axis_count++, .trans_a = rng_chance(rng, 25),
-              .trans_b = rng_chance(rng, 35), .magnitude = 64,
-              .batched_b = rng_chance(rng, 60), .padded = rng_chance(rng, 20)};
+    Node n = {.kind = NODE_PRODUCT,
+              .dtype = dtypes[rng_below(rng, COUNT_OF(dtypes))],
+              .axis = p->axis_count++,
+              .trans_a = rng_chance(rng, 25),
+              .trans_b = rng_chance(rng, 35),
+              .magnitude = 64,
+              .batched_b = rng_chance(rng, 60),
+              .padded = rng_chance(rng, 20)};
     if (n.dtype == DTYPE_I8) { /* factors of 8 bits, summed in 32 */
         n.dtype = DTYPE_I32;
         n.magnitude = 4096;
@@ -391,8 +397,7 @@ static void add_product(RandomProgram *p, Rng *rng) {
 
 static unsigned complete_value(RandomProgram *p, Rng *rng) {
     for (unsigned i = p->node_count; i-- > 0;)
-        if (!node_is_bare(&p->nodes[i]) && p->nodes[i].form.rank &&
-            program_form_complete(p, &p->nodes[i].form) &&
+        if (!node_is_bare(&p->nodes[i]) && p->nodes[i].form.rank && program_form_complete(p, &p->nodes[i].form) &&
             (p->nodes[i].kind != NODE_TENSOR || i == 0))
             return i;
     return make_tensor(p, rng, true);
@@ -427,8 +432,7 @@ static void make_results(RandomProgram *p, Rng *rng) {
     for (unsigned tries = 0; tries < 6 && p->result_count < most; tries++) {
         unsigned node = rng_below(rng, p->node_count);
         const Node *n = &p->nodes[node];
-        if (!node_is_bare(n) && n->kind != NODE_TENSOR &&
-            program_form_complete(p, &n->form) && rng_chance(rng, 40))
+        if (!node_is_bare(n) && n->kind != NODE_TENSOR && program_form_complete(p, &n->form) && rng_chance(rng, 40))
             add_result(p, rng, node);
     }
 }

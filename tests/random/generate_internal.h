@@ -8,13 +8,7 @@
 /* ---- Operations (operations.c): rows of builtins.def with those of weights.def ---- */
 
 typedef enum { KINDS_ANY, KINDS_REAL, KINDS_INT, KINDS_BOOL, KINDS_NUMBER } Kinds;
-typedef enum {
-    NEED_ANY,
-    NEED_SMALL,
-    NEED_POSITIVE,
-    NEED_UNIT,
-    NEED_COUNT
-} Need;
+typedef enum { NEED_ANY, NEED_SMALL, NEED_POSITIVE, NEED_UNIT, NEED_COUNT } Need;
 
 typedef struct {
     BuiltinId id;

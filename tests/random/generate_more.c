@@ -42,11 +42,14 @@ static void add_gather(RandomProgram *p, Rng *rng) {
     if (p->axis_count == MAX_AXES) return;
     unsigned first = rng_below(rng, p->rank), count = 1 + rng_below(rng, 2);
     if (first + count > p->rank) count = p->rank - first;
-    Node at = {.kind = NODE_TENSOR, .dtype = indices[rng_below(rng, COUNT_OF(indices))],
-               .magnitude = 40, .number = 1 + rng_below(rng, 33)};
+    Node at = {.kind = NODE_TENSOR, .dtype = indices[rng_below(rng, COUNT_OF(indices))], .magnitude = 40, .number = 1 + rng_below(rng, 33)};
     for (unsigned i = 0; i < count; i++) at.form.dims[at.form.rank++] = (Dim){first + i, true};
-    Node n = {.kind = NODE_GATHER, .dtype = random_dtype(rng), .form = domain_form(p), .operand_count = 1,
-              .place = first, .axis = add_const_axis(p, (int64_t)at.number),
+    Node n = {.kind = NODE_GATHER,
+              .dtype = random_dtype(rng),
+              .form = domain_form(p),
+              .operand_count = 1,
+              .place = first,
+              .axis = add_const_axis(p, (int64_t)at.number),
               .number = rng_below(rng, 4)};
     at.data = ~0u;
     choose_data(rng, &n);
@@ -61,9 +64,13 @@ static void add_gather(RandomProgram *p, Rng *rng) {
 }
 
 static void add_window(RandomProgram *p, Rng *rng) {
-    Node n = {.kind = NODE_WINDOW, .op = rng_chance(rng, 60) ? BUILTIN_REDUCE_SUM : BUILTIN_REDUCE_MAX,
-              .dtype = DTYPE_F32, .form = domain_form(p), .axis = rng_below(rng, p->rank),
-              .rounds = 1 + rng_below(rng, 4), .stride = 1 + (int)(rng_below(rng, 4) / 3),
+    Node n = {.kind = NODE_WINDOW,
+              .op = rng_chance(rng, 60) ? BUILTIN_REDUCE_SUM : BUILTIN_REDUCE_MAX,
+              .dtype = DTYPE_F32,
+              .form = domain_form(p),
+              .axis = rng_below(rng, p->rank),
+              .rounds = 1 + rng_below(rng, 4),
+              .stride = 1 + (int)(rng_below(rng, 4) / 3),
               .dilation = 1 + (int)(rng_below(rng, 4) / 3)};
     choose_data(rng, &n);
     n.magnitude *= 8;
@@ -78,8 +85,11 @@ static void add_ragged(RandomProgram *p, Rng *rng) {
     make_axis(rng, k, 32);
     k->walk = WALK_TILES;
     k->most = 0;
-    Node n = {.kind = NODE_RAGGED, .op = folds[rng_below(rng, COUNT_OF(folds))], .dtype = DTYPE_F32,
-              .form = domain_form(p), .axis = p->axis_count++};
+    Node n = {.kind = NODE_RAGGED,
+              .op = folds[rng_below(rng, COUNT_OF(folds))],
+              .dtype = DTYPE_F32,
+              .form = domain_form(p),
+              .axis = p->axis_count++};
     choose_data(rng, &n);
     n.magnitude = fmax(8, n.magnitude * (n.op == BUILTIN_REDUCE_SUM ? 32 : 1));
     n.least = 0;
@@ -87,10 +97,11 @@ static void add_ragged(RandomProgram *p, Rng *rng) {
 }
 
 void add_own_input(RandomProgram *p, Rng *rng) {
-    static void (*const makers[])(RandomProgram *, Rng *) = {add_view, add_view, add_gather, add_window,
-                                                             add_ragged};
-    if (rng->biased && rng_chance(rng, 40)) add_view(p, rng);
-    else makers[rng_below(rng, COUNT_OF(makers))](p, rng);
+    static void (*const makers[])(RandomProgram *, Rng *) = {add_view, add_view, add_gather, add_window, add_ragged};
+    if (rng->biased && rng_chance(rng, 40))
+        add_view(p, rng);
+    else
+        makers[rng_below(rng, COUNT_OF(makers))](p, rng);
 }
 
 /* ---- Positions and numbers of lanes ---- */
@@ -121,8 +132,7 @@ static void add_random(RandomProgram *p, Rng *rng) {
     unsigned a = 0;
     bool tile = false;
     if (!pick_value(p, rng, NULL, KINDS_REAL, &a)) return;
-    Node n = {.kind = NODE_RANDOM, .dtype = DTYPE_F32, .form = p->nodes[a].form, .magnitude = 1,
-              .number = rng_below(rng, 1000)};
+    Node n = {.kind = NODE_RANDOM, .dtype = DTYPE_F32, .form = p->nodes[a].form, .magnitude = 1, .number = rng_below(rng, 1000)};
     for (unsigned i = 0; i < n.form.rank; i++) {
         if (!n.form.dims[i].full) return;
         tile |= p->axes[n.form.dims[i].axis].walk != WALK_ONE;
@@ -143,8 +153,8 @@ static void add_count(RandomProgram *p, Rng *rng) {
     if (dtype_size(p->nodes[a].dtype) < 4) return;
     for (unsigned i = 0; i < form->rank; i++) {
         if (!whole_dim(p, form, i, false)) continue;
-        Node n = {.kind = NODE_COUNT, .dtype = DTYPE_I32, .axis = form->dims[i].axis, .operand_count = 1,
-                  .operands = {a}, .magnitude = 8192};
+        Node n = {
+            .kind = NODE_COUNT, .dtype = DTYPE_I32, .axis = form->dims[i].axis, .operand_count = 1, .operands = {a}, .magnitude = 8192};
         call2(p, rng, BUILTIN_MUL, a, add_node(p, rng, &n));
         return;
     }
@@ -153,12 +163,10 @@ static void add_count(RandomProgram *p, Rng *rng) {
 /* ---- Movements ---- */
 
 /* One of the values that fit: a random one may have no such dim. */
-static bool find_value(const RandomProgram *p, Rng *rng, bool (*fits)(const RandomProgram *, const Node *),
-                       unsigned *found) {
+static bool find_value(const RandomProgram *p, Rng *rng, bool (*fits)(const RandomProgram *, const Node *), unsigned *found) {
     unsigned fitting = 0;
     for (unsigned i = 0; i < p->node_count; i++)
-        if (!node_is_bare(&p->nodes[i]) && fits(p, &p->nodes[i]) && rng_below(rng, ++fitting) == 0)
-            *found = i;
+        if (!node_is_bare(&p->nodes[i]) && fits(p, &p->nodes[i]) && rng_below(rng, ++fitting) == 0) *found = i;
     return fitting > 0;
 }
 
@@ -179,10 +187,17 @@ static void add_topk(RandomProgram *p, Rng *rng) {
     for (unsigned i = 0; i < form->rank; i++) {
         if (!whole_dim(p, form, i, true)) continue;
         int64_t extent = p->axes[form->dims[i].axis].extent;
-        Node n = {.kind = NODE_TOPK, .op = BUILTIN_TOPK, .dtype = p->nodes[a].dtype, .form = *form,
-                  .operand_count = 1, .operands = {a}, .axis = form->dims[i].axis,
-                  .rounds = 1 + rng_below(rng, extent < 5 ? (unsigned)extent : 5), .place = i,
-                  .second = rng_chance(rng, 40), .magnitude = p->nodes[a].magnitude};
+        Node n = {.kind = NODE_TOPK,
+                  .op = BUILTIN_TOPK,
+                  .dtype = p->nodes[a].dtype,
+                  .form = *form,
+                  .operand_count = 1,
+                  .operands = {a},
+                  .axis = form->dims[i].axis,
+                  .rounds = 1 + rng_below(rng, extent < 5 ? (unsigned)extent : 5),
+                  .place = i,
+                  .second = rng_chance(rng, 40),
+                  .magnitude = p->nodes[a].magnitude};
         n.form.dims[i].axis = add_const_axis(p, n.rounds);
         if (n.second) n.dtype = DTYPE_I64, n.magnitude = 64;
         add_node(p, rng, &n);
@@ -195,8 +210,14 @@ static void add_transpose(RandomProgram *p, Rng *rng) {
     if (!pick_value(p, rng, NULL, KINDS_ANY, &a) || p->nodes[a].form.rank < 2) return;
     Node n = p->nodes[a];
     unsigned rank = n.form.rank;
-    n = (Node){.kind = NODE_TRANSPOSE, .op = BUILTIN_TRANSPOSE, .dtype = n.dtype, .form = n.form,
-               .operand_count = 1, .operands = {a}, .magnitude = n.magnitude, .least = n.least};
+    n = (Node){.kind = NODE_TRANSPOSE,
+               .op = BUILTIN_TRANSPOSE,
+               .dtype = n.dtype,
+               .form = n.form,
+               .operand_count = 1,
+               .operands = {a},
+               .magnitude = n.magnitude,
+               .least = n.least};
     for (unsigned i = 0; i < rank; i++) n.perm[i] = i;
     unsigned i = rng_below(rng, rank - 1), j = rng_chance(rng, 70) ? rank - 1 : i + 1;
     n.perm[i] = j;
@@ -208,8 +229,7 @@ static void add_transpose(RandomProgram *p, Rng *rng) {
 static bool same_elsewhere(const Form *a, const Form *b, unsigned place) {
     if (a->rank != b->rank) return false;
     for (unsigned i = 0; i < a->rank; i++)
-        if (i != place && (a->dims[i].axis != b->dims[i].axis || a->dims[i].full != b->dims[i].full))
-            return false;
+        if (i != place && (a->dims[i].axis != b->dims[i].axis || a->dims[i].full != b->dims[i].full)) return false;
     return true;
 }
 
@@ -228,20 +248,23 @@ static void add_concat(RandomProgram *p, Rng *rng) {
     if (place == form->rank) return;
     for (unsigned i = 0; i < p->node_count; i++) {
         const Node *n = &p->nodes[i];
-        bool fits = !node_is_bare(n) && n->dtype == p->nodes[a].dtype &&
-                    same_elsewhere(form, &n->form, place) && whole_dim(p, &n->form, place, true) &&
-                    absent_alike(&p->nodes[a], n, place);
+        bool fits = !node_is_bare(n) && n->dtype == p->nodes[a].dtype && same_elsewhere(form, &n->form, place) &&
+                    whole_dim(p, &n->form, place, true) && absent_alike(&p->nodes[a], n, place);
         if (fits && (i == a || rng_chance(rng, 60))) b = i;
     }
     const Form *second = &p->nodes[b].form;
-    if (second->rank != form->rank || p->nodes[b].dtype != p->nodes[a].dtype ||
-        !same_elsewhere(form, second, place) || !whole_dim(p, second, place, true) ||
-        !absent_alike(&p->nodes[a], &p->nodes[b], place))
+    if (second->rank != form->rank || p->nodes[b].dtype != p->nodes[a].dtype || !same_elsewhere(form, second, place) ||
+        !whole_dim(p, second, place, true) || !absent_alike(&p->nodes[a], &p->nodes[b], place))
         return;
     int64_t extent = p->axes[form->dims[place].axis].extent + p->axes[second->dims[place].axis].extent;
     if (extent > 128) return;
-    Node n = {.kind = NODE_CONCAT, .op = BUILTIN_CONCAT, .dtype = p->nodes[a].dtype, .form = *form,
-              .operand_count = 2, .operands = {a, b}, .place = place,
+    Node n = {.kind = NODE_CONCAT,
+              .op = BUILTIN_CONCAT,
+              .dtype = p->nodes[a].dtype,
+              .form = *form,
+              .operand_count = 2,
+              .operands = {a, b},
+              .place = place,
               .magnitude = fmax(p->nodes[a].magnitude, p->nodes[b].magnitude)};
     n.form.dims[place].axis = add_const_axis(p, extent);
     add_node(p, rng, &n);
@@ -254,8 +277,13 @@ static void add_reshape(RandomProgram *p, Rng *rng) {
     const Form *form = &p->nodes[a].form;
     unsigned rank = form->rank;
     if (!rank || !whole_dim(p, form, rank - 1, true)) return;
-    Node n = {.kind = NODE_RESHAPE, .op = BUILTIN_RESHAPE, .dtype = p->nodes[a].dtype, .form = *form,
-              .operand_count = 1, .operands = {a}, .magnitude = p->nodes[a].magnitude,
+    Node n = {.kind = NODE_RESHAPE,
+              .op = BUILTIN_RESHAPE,
+              .dtype = p->nodes[a].dtype,
+              .form = *form,
+              .operand_count = 1,
+              .operands = {a},
+              .magnitude = p->nodes[a].magnitude,
               .least = p->nodes[a].least};
     int64_t last = p->axes[form->dims[rank - 1].axis].extent;
     if (rank > 1 && whole_dim(p, form, rank - 2, true)) {
@@ -278,9 +306,14 @@ static void add_reshape(RandomProgram *p, Rng *rng) {
 static void add_broadcast(RandomProgram *p, Rng *rng) {
     unsigned a = 0;
     if (!pick_value(p, rng, NULL, KINDS_ANY, &a)) return;
-    Node n = {.kind = NODE_BROADCAST, .op = BUILTIN_BROADCAST, .dtype = p->nodes[a].dtype,
-              .form = p->nodes[a].form, .operand_count = 1, .operands = {a},
-              .magnitude = p->nodes[a].magnitude, .least = p->nodes[a].least};
+    Node n = {.kind = NODE_BROADCAST,
+              .op = BUILTIN_BROADCAST,
+              .dtype = p->nodes[a].dtype,
+              .form = p->nodes[a].form,
+              .operand_count = 1,
+              .operands = {a},
+              .magnitude = p->nodes[a].magnitude,
+              .least = p->nodes[a].least};
     bool any = false;
     for (unsigned i = 0; i < n.form.rank; i++) {
         if (n.form.dims[i].full || rng_chance(rng, 20)) continue;
@@ -297,8 +330,13 @@ static void add_matmul(RandomProgram *p, Rng *rng) {
     const Form *form = &p->nodes[a].form;
     if (!form->rank || !whole_dim(p, form, form->rank - 1, false)) return;
     a = fit_operand(p, rng, a, NEED_SMALL);
-    Node n = {.kind = NODE_MATMUL, .op = BUILTIN_MATMUL, .dtype = DTYPE_F32, .form = p->nodes[a].form,
-              .operand_count = 1, .operands = {a}, .axis = form->dims[form->rank - 1].axis,
+    Node n = {.kind = NODE_MATMUL,
+              .op = BUILTIN_MATMUL,
+              .dtype = DTYPE_F32,
+              .form = p->nodes[a].form,
+              .operand_count = 1,
+              .operands = {a},
+              .axis = form->dims[form->rank - 1].axis,
               .magnitude = 512};
     n.form.dims[n.form.rank - 1] = (Dim){add_const_axis(p, 1 + rng_below(rng, 33)), true};
     add_node(p, rng, &n);
@@ -322,16 +360,20 @@ static void add_dot(RandomProgram *p, Rng *rng) {
     if (!find_value(p, rng, is_vector, &a) && !add_vector(p, rng, &a)) return;
     if (!find_value(p, rng, is_vector, &b)) b = a;
     if (!form_same(&p->nodes[a].form, &p->nodes[b].form)) b = a;
-    Node n = {.kind = NODE_DOT, .op = BUILTIN_DOT, .dtype = DTYPE_F32, .operand_count = 2,
-              .operands = {a, b}, .axis = p->nodes[a].form.dims[0].axis,
+    Node n = {.kind = NODE_DOT,
+              .op = BUILTIN_DOT,
+              .dtype = DTYPE_F32,
+              .operand_count = 2,
+              .operands = {a, b},
+              .axis = p->nodes[a].form.dims[0].axis,
               .magnitude = 64 * p->nodes[a].magnitude * p->nodes[b].magnitude};
     add_node(p, rng, &n);
 }
 
 void add_movement(RandomProgram *p, Rng *rng) {
-    static void (*const makers[])(RandomProgram *, Rng *) = {
-        add_positions, add_random,  add_count,     add_topk,   add_transpose, add_transpose,
-        add_concat,    add_reshape, add_broadcast, add_matmul, add_dot};
+    static void (*const makers[])(RandomProgram *, Rng *) = {add_positions, add_random,    add_count,  add_topk,
+                                                             add_transpose, add_transpose, add_concat, add_reshape,
+                                                             add_broadcast, add_matmul,    add_dot};
     for (unsigned tries = 0, before = p->node_count; tries < 3 && p->node_count == before; tries++)
         (rng->biased && rng_chance(rng, 40) ? add_transpose : makers[rng_below(rng, COUNT_OF(makers))])(p, rng);
 }

@@ -14,33 +14,41 @@ typedef struct {
     Need first, second;
 } Row;
 static const Row rows[] = {
-#define OPERATION(id, weight, types, first, second)                                                \
-    {BUILTIN_##id, weight, KINDS_##types, NEED_##first, NEED_##second},
+#define OPERATION(id, weight, types, first, second) {BUILTIN_##id, weight, KINDS_##types, NEED_##first, NEED_##second},
 #include "weights.def"
 };
 
 bool kinds_hold(Kinds kinds, Dtype dtype) {
     switch (kinds) {
-    case KINDS_REAL: return dtype_is_float(dtype);
-    case KINDS_INT: return dtype_is_int(dtype);
-    case KINDS_BOOL: return dtype == DTYPE_BOOL;
-    case KINDS_NUMBER: return dtype != DTYPE_BOOL;
-    default: return dtype != DTYPE_BOOL;
+    case KINDS_REAL:
+        return dtype_is_float(dtype);
+    case KINDS_INT:
+        return dtype_is_int(dtype);
+    case KINDS_BOOL:
+        return dtype == DTYPE_BOOL;
+    case KINDS_NUMBER:
+        return dtype != DTYPE_BOOL;
+    default:
+        return dtype != DTYPE_BOOL;
     }
 }
 
 static unsigned operands_of_rule(BuiltinRule rule) {
     switch (rule) {
     case RULE_UNARY:
-    case RULE_UNARY_REAL: return 1;
+    case RULE_UNARY_REAL:
+        return 1;
     case RULE_BINARY:
     case RULE_BINARY_REAL:
     case RULE_COMPARE:
     case RULE_LOGIC:
-    case RULE_BITS: return 2;
+    case RULE_BITS:
+        return 2;
     case RULE_TERNARY:
-    case RULE_WHERE: return 3;
-    default: return 0;
+    case RULE_WHERE:
+        return 3;
+    default:
+        return 0;
     }
 }
 
@@ -66,7 +74,9 @@ static Kinds kinds_of_rule(BuiltinRule rule) {
 static bool make_operation(BuiltinId id, BuiltinClass class, Operation *op) {
     const BuiltinInfo *info = builtin_info(id);
     if (info->class != class) return false;
-    *op = (Operation){.id = id, .rule = info->rule, .weight = DEFAULT_WEIGHT,
+    *op = (Operation){.id = id,
+                      .rule = info->rule,
+                      .weight = DEFAULT_WEIGHT,
                       .operand_count = operands_of_signature(info->signature),
                       .kinds = kinds_of_rule(info->rule),
                       .real = info->rule == RULE_UNARY_REAL || info->rule == RULE_BINARY_REAL};
@@ -105,10 +115,8 @@ const Operation *random_operation(Rng *rng) {
     static Menu menu;
     for (int id = 1; id < BUILTIN_COUNT && !menu.ready; id++) {
         Operation op;
-        if (make_operation((BuiltinId)id, CLASS_ELEMENTWISE, &op) && op.operand_count &&
-            op.rule != RULE_CAST &&
-            (operands_of_rule(op.rule) || op.rule == RULE_DEFINED || op.operand_count == 1) &&
-            op.operand_count <= MAX_OPERANDS)
+        if (make_operation((BuiltinId)id, CLASS_ELEMENTWISE, &op) && op.operand_count && op.rule != RULE_CAST &&
+            (operands_of_rule(op.rule) || op.rule == RULE_DEFINED || op.operand_count == 1) && op.operand_count <= MAX_OPERANDS)
             add_operation(&menu, &op);
     }
     menu.ready = true;
@@ -192,13 +200,11 @@ static bool is_test(BuiltinId op) {
 void call_type(const RandomProgram *p, Node *n) {
     BuiltinRule rule = builtin_info((BuiltinId)n->op)->rule;
     n->form = p->nodes[n->operands[0]].form;
-    for (unsigned i = 1; i < n->operand_count; i++)
-        form_join(&n->form, &p->nodes[n->operands[i]].form, &n->form);
+    for (unsigned i = 1; i < n->operand_count; i++) form_join(&n->form, &p->nodes[n->operands[i]].form, &n->form);
     n->dtype = join(p, n, rule == RULE_WHERE);
     bool real = rule == RULE_UNARY_REAL || rule == RULE_BINARY_REAL;
     if (real && !dtype_is_float(n->dtype)) n->dtype = DTYPE_F32;
-    if (rule == RULE_COMPARE || rule == RULE_LOGIC || is_test((BuiltinId)n->op))
-        n->dtype = DTYPE_BOOL;
+    if (rule == RULE_COMPARE || rule == RULE_LOGIC || is_test((BuiltinId)n->op)) n->dtype = DTYPE_BOOL;
 }
 
 void call_magnitude(const RandomProgram *p, Node *n) {
@@ -216,21 +222,34 @@ void call_magnitude(const RandomProgram *p, Node *n) {
         /* |x| + 0.5, as `fit` makes it */
         if (p->nodes[n->operands[0]].op == BUILTIN_ABS && least[1] > 0) n->least = least[1];
         break;
-    case BUILTIN_MUL: n->magnitude = m[0] * m[1]; break;
-    case BUILTIN_DIV: n->magnitude = m[0] / (least[1] > 0 ? least[1] : 0.0625); break;
-    case BUILTIN_FMA: n->magnitude = m[0] * m[1] + m[2]; break;
+    case BUILTIN_MUL:
+        n->magnitude = m[0] * m[1];
+        break;
+    case BUILTIN_DIV:
+        n->magnitude = m[0] / (least[1] > 0 ? least[1] : 0.0625);
+        break;
+    case BUILTIN_FMA:
+        n->magnitude = m[0] * m[1] + m[2];
+        break;
     case BUILTIN_EXP:
-    case BUILTIN_EXP2: n->magnitude = exp(fmin(m[0], 88)); break;
+    case BUILTIN_EXP2:
+        n->magnitude = exp(fmin(m[0], 88));
+        break;
     case BUILTIN_SQRT:
         n->magnitude = sqrt(m[0]);
         n->least = sqrt(least[0]);
         break;
-    case BUILTIN_MIN: n->magnitude = fmax(m[0], m[1]); break;
+    case BUILTIN_MIN:
+        n->magnitude = fmax(m[0], m[1]);
+        break;
     case BUILTIN_MAX:
         n->magnitude = fmax(m[0], m[1]);
         n->least = fmax(least[0], least[1]);
         break;
-    case BUILTIN_ABS: n->magnitude = m[0]; break;
-    default: break;
+    case BUILTIN_ABS:
+        n->magnitude = m[0];
+        break;
+    default:
+        break;
     }
 }

@@ -3,8 +3,8 @@
  * kernels for GPUs are proved. */
 #include "build.h"
 #include "check.h"
-#include "passes.h"
 #include "check/barrier_check.h"
+#include "passes.h"
 #include "verify.h"
 
 #include <stdlib.h>
@@ -26,8 +26,7 @@ typedef struct {
 
 /* ---- Building ---- */
 
-static IrModule *build(Arena *arena, DiagList *diags, const RandomProgram *p,
-                       const CheckOptions *options) {
+static IrModule *build(Arena *arena, DiagList *diags, const RandomProgram *p, const CheckOptions *options) {
     Str text;
     str_init(&text);
     program_print(p, "r", &options->cases, &text);
@@ -60,15 +59,13 @@ static const Sizes *bind_case(Arena *arena, const IrModule *m, const IrFunc *gra
     const IrCase *c = &m->cases[number];
     Sizes given = {c->symbol_count, ARENA_ARRAY(arena, SymbolValue, c->symbol_count + 1)};
     const char *error = NULL;
-    for (size_t i = 0; i < c->symbol_count; i++)
-        given.values[i] = (SymbolValue){c->symbols[i], c->values[i]};
+    for (size_t i = 0; i < c->symbol_count; i++) given.values[i] = (SymbolValue){c->symbols[i], c->values[i]};
     return sizes_bind(arena, graph, &given, &error);
 }
 
 static void add_tensor(Stage *s, const Shape *shape) {
     size_t bytes = (size_t)shape->elements * dtype_size(shape->dtype);
-    s->tensors[s->tensor_count++] =
-        (InterpretTensor){shape->name, arena_alloc(s->arena, bytes + 16), bytes};
+    s->tensors[s->tensor_count++] = (InterpretTensor){shape->name, arena_alloc(s->arena, bytes + 16), bytes};
 }
 
 static void make_input(Stage *s, const IrCase *c, uint64_t seed, EvalInput *in) {
@@ -101,14 +98,11 @@ static bool bind(Stage *s, const IrModule *m, size_t number, uint64_t seed) {
     for (unsigned i = 0; i < s->graph->param_count; i++) {
         if (s->graph->params[i].kind != IR_PARAM_TENSOR) continue;
         EvalInput *in = &s->inputs[s->input_count++];
-        if (!shape_of(s->sizes, s->graph->params[i].name, s->graph->body->args[i]->type,
-                      &in->shape))
-            return false;
+        if (!shape_of(s->sizes, s->graph->params[i].name, s->graph->body->args[i]->type, &in->shape)) return false;
         make_input(s, &m->cases[number], seed, in);
     }
     EvalBinding *binding = ARENA_NEW(s->arena, EvalBinding);
-    *binding = (EvalBinding){.sizes = s->sizes, .input_count = s->input_count,
-                             .inputs = s->inputs, .exact = s->exact};
+    *binding = (EvalBinding){.sizes = s->sizes, .input_count = s->input_count, .inputs = s->inputs, .exact = s->exact};
     const char *error = NULL;
     s->evaluator = evaluator_create(s->arena, s->graph, binding, &error);
     if (!s->evaluator) return false;
@@ -132,8 +126,7 @@ static void reset(Stage *s) {
         InterpretTensor *t = &s->tensors[s->output[k]];
         poison_fill(evaluator_output(s->evaluator, k)->dtype, t->data, t->bytes);
     }
-    for (size_t i = 0; i < s->input_count; i++)
-        memcpy(s->tensors[i].data, s->inputs[i].data, s->tensors[i].bytes);
+    for (size_t i = 0; i < s->input_count; i++) memcpy(s->tensors[i].data, s->inputs[i].data, s->tensors[i].bytes);
 }
 
 static bool is_output(const Stage *s, size_t tensor) {
@@ -150,11 +143,13 @@ static bool launch(Stage *s, const IrModule *m, bool reverse, const char *after,
     size_t scalar_count = 0;
     for (unsigned i = 0; i < s->graph->param_count && scalar_count < COUNT_OF(scalars); i++)
         if (s->graph->params[i].kind == IR_PARAM_SCALAR)
-            scalars[scalar_count++] =
-                (EvalScalar){s->graph->params[i].name, s->graph->params[i].fallback};
-    InterpretArgs args = {.sizes = s->sizes, .tensor_count = s->tensor_count,
-                          .tensors = s->tensors, .scalars = scalars,
-                          .scalar_count = scalar_count, .reverse = reverse,
+            scalars[scalar_count++] = (EvalScalar){s->graph->params[i].name, s->graph->params[i].fallback};
+    InterpretArgs args = {.sizes = s->sizes,
+                          .tensor_count = s->tensor_count,
+                          .tensors = s->tensors,
+                          .scalars = scalars,
+                          .scalar_count = scalar_count,
+                          .reverse = reverse,
                           .step_limit = STEP_LIMIT};
     const char *error = NULL;
     Arena *scratch = arena_create();
@@ -181,15 +176,14 @@ static bool judge(Stage *s, const char *after, Outcome *outcome) {
     }
     bool ok = true;
     for (unsigned c = 0; c < CHECK_COUNT; c++) {
-        if (v.checks[c].status != CHECK_FAILED || c == CHECK_PAPER_RULE || c == CHECK_ALLCLOSE)
-            continue;
+        if (v.checks[c].status != CHECK_FAILED || c == CHECK_PAPER_RULE || c == CHECK_ALLCLOSE) continue;
         if (c == CHECK_UNDECIDED) {
             outcome_set(outcome, OUTCOME_SKIPPED, "undecided");
             ok = false;
             continue;
         }
-        outcome_set(outcome, OUTCOME_WRONG, "%s%s: %s: %.150s", after, s->exact ? " (exact)" : "",
-                    check_name((CheckId)c), v.checks[c].detail ? v.checks[c].detail : "");
+        outcome_set(outcome, OUTCOME_WRONG, "%s%s: %s: %.150s", after, s->exact ? " (exact)" : "", check_name((CheckId)c),
+                    v.checks[c].detail ? v.checks[c].detail : "");
         ok = false;
         break;
     }
@@ -234,8 +228,7 @@ static bool run_passes(Stage *s, PassContext *ctx, Outcome *outcome) {
     size_t count;
     const PassId *passes = pipeline_for(ctx->target->kind, &count);
     uint64_t before = hash_module(ctx->module);
-    if (!launch(s, ctx->module, false, "source", outcome) || !judge(s, "source", outcome))
-        return false;
+    if (!launch(s, ctx->module, false, "source", outcome) || !judge(s, "source", outcome)) return false;
     for (size_t i = 0; i < count; i++) {
         PassReport report;
         PassOptions options = {.verify_each = true};
@@ -272,12 +265,12 @@ static const Target *tuned_small(Arena *arena, const Target *target, uint64_t se
 }
 
 typedef struct {
-    size_t number; /* of the case */
+    size_t number;     /* of the case */
     bool exact, small; /* data, machine */
 } Launch;
 
-static bool check_target(const RandomProgram *p, const CheckOptions *options, const char *arch, Launch how,
-                         uint64_t *bits, Outcome *outcome) {
+static bool check_target(const RandomProgram *p, const CheckOptions *options, const char *arch, Launch how, uint64_t *bits,
+                         Outcome *outcome) {
     Arena *arena = arena_create();
     DiagList diags;
     diag_list_init(&diags, arena, source_map_create(arena));
@@ -302,15 +295,14 @@ static bool may_be_reassociated(const RandomProgram *p) {
     program_live(p, live);
     for (unsigned i = 0; i < p->node_count; i++) {
         NodeKind kind = p->nodes[i].kind;
-        bool along = kind == NODE_FOLD || kind == NODE_ALONG || kind == NODE_PRODUCT ||
-                     kind == NODE_MATMUL || kind == NODE_DOT || kind == NODE_RAGGED;
+        bool along = kind == NODE_FOLD || kind == NODE_ALONG || kind == NODE_PRODUCT || kind == NODE_MATMUL || kind == NODE_DOT ||
+                     kind == NODE_RAGGED;
         if (live[i] && along) return true;
     }
     return program_is_unordered(p);
 }
 
-static void check_hints(const RandomProgram *p, const CheckOptions *options, const char *arch,
-                        uint64_t bits, Outcome *outcome) {
+static void check_hints(const RandomProgram *p, const CheckOptions *options, const char *arch, uint64_t bits, Outcome *outcome) {
     RandomProgram plain = *p;
     uint64_t stripped = 0;
     plain.hints = plain.parallel = false;
@@ -331,20 +323,17 @@ static void check_program(const RandomProgram *p, const CheckOptions *options, O
                 char kept[sizeof outcome->what];
                 memcpy(kept, outcome->what, sizeof kept);
                 if (outcome_failed(outcome->kind))
-                    outcome_set(outcome, outcome->kind, "%.190s (%s%s, case %zu)", kept, archs[a],
-                                how.small ? ", tuned small" : "", n);
+                    outcome_set(outcome, outcome->kind, "%.190s (%s%s, case %zu)", kept, archs[a], how.small ? ", tuned small" : "", n);
                 return;
             }
         }
         uint64_t first = 0;
-        if (hinted && check_target(p, options, archs[a], (Launch){0}, &first, outcome))
-            check_hints(p, options, archs[a], first, outcome);
+        if (hinted && check_target(p, options, archs[a], (Launch){0}, &first, outcome)) check_hints(p, options, archs[a], first, outcome);
         if (outcome->kind != OUTCOME_OK) return;
     }
 }
 
-void check_passes(const RandomProgram *programs, size_t count, const CheckOptions *options,
-                  Outcome *outcomes) {
+void check_passes(const RandomProgram *programs, size_t count, const CheckOptions *options, Outcome *outcomes) {
     for (size_t i = 0; i < count; i++) {
         check_limit_time(60);
         check_program(&programs[i], options, &outcomes[i]);

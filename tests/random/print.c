@@ -5,8 +5,7 @@
 #include <string.h>
 
 const char *axis_symbol(unsigned axis) {
-    static const char *const names[MAX_AXES] = {"A", "B", "C", "D", "K", "L", "Q", "H",
-                                               "O", "U", "W", "Z"};
+    static const char *const names[MAX_AXES] = {"A", "B", "C", "D", "K", "L", "Q", "H", "O", "U", "W", "Z"};
     return names[axis];
 }
 
@@ -45,8 +44,7 @@ void print_call(const Node *n, const char *const *operands, Str *out) {
         return;
     }
     str_printf(out, "%s(", builtin_info((BuiltinId)n->op)->name);
-    for (unsigned i = 0; i < n->operand_count; i++)
-        str_printf(out, "%s%s", i ? ", " : "", operands[i]);
+    for (unsigned i = 0; i < n->operand_count; i++) str_printf(out, "%s%s", i ? ", " : "", operands[i]);
     str_append(out, ")");
 }
 
@@ -54,8 +52,7 @@ const char *fold_name(const Node *n) {
     static const struct {
         BuiltinId op;
         const char *name;
-    } aliases[] = {{BUILTIN_REDUCE_SUM, "sum"}, {BUILTIN_REDUCE_MEAN, "mean"},
-                   {BUILTIN_REDUCE_PROD, "prod"}};
+    } aliases[] = {{BUILTIN_REDUCE_SUM, "sum"}, {BUILTIN_REDUCE_MEAN, "mean"}, {BUILTIN_REDUCE_PROD, "prod"}};
     for (size_t i = 0; i < COUNT_OF(aliases); i++)
         if (aliases[i].op == n->op && n->style & 2) return aliases[i].name;
     return builtin_info((BuiltinId)n->op)->name;
@@ -104,8 +101,7 @@ void print_symbols(const RandomProgram *p, Str *out) {
     for (unsigned i = 0; i < p->axis_count; i++) {
         if (p->axes[i].constant || !axis_is_used(p, i)) continue;
         str_printf(out, "%s%s", any ? ", " : "    symbols: ", axis_symbol(i));
-        if (p->axes[i].most)
-            str_printf(out, ", %s <= %lld", axis_symbol(i), (long long)p->axes[i].most);
+        if (p->axes[i].most) str_printf(out, ", %s <= %lld", axis_symbol(i), (long long)p->axes[i].most);
         any = true;
     }
     if (any) str_append(out, ";\n");
@@ -147,21 +143,18 @@ static void print_fold(const RandomProgram *p, const Node *n, const char *operan
     const Form *form = &p->nodes[n->operands[0]].form;
     int at = (int)place_of(form, n->axis);
     if (n->style & 4) at -= (int)form->rank;
-    str_printf(out, "%s(%s, axis=%d%s)", fold_name(n), operand, at,
-               n->keepdim ? ", keepdim=true" : "");
+    str_printf(out, "%s(%s, axis=%d%s)", fold_name(n), operand, at, n->keepdim ? ", keepdim=true" : "");
 }
 
 static void print_product(unsigned node, const Node *n, Str *out) {
     if (!n->trans_a && !n->trans_b && n->style & 1)
         str_printf(out, "(P%ua @ P%ub)", node, node);
     else
-        str_printf(out, "matmul(P%ua, P%ub%s%s)", node, node, n->trans_a ? ", trans_a=true" : "",
-                   n->trans_b ? ", trans_b=true" : "");
+        str_printf(out, "matmul(P%ua, P%ub%s%s)", node, node, n->trans_a ? ", trans_a=true" : "", n->trans_b ? ", trans_b=true" : "");
 }
 
 const char *along_attributes(const Node *n) {
-    static const char *const texts[] = {"", ", reverse=true", ", exclusive=true",
-                                        ", reverse=true, exclusive=true"};
+    static const char *const texts[] = {"", ", reverse=true", ", exclusive=true", ", reverse=true, exclusive=true"};
     BuiltinClass class = builtin_info((BuiltinId)n->op)->class;
     if (class == CLASS_SORT) return n->reverse ? ", descending=true" : "";
     return class == CLASS_SCAN ? texts[n->reverse + 2 * n->exclusive] : "";
@@ -172,33 +165,50 @@ static void print_value(Printer *w, unsigned node, Str *out) {
     const char *operands[MAX_OPERANDS];
     for (unsigned i = 0; i < n->operand_count; i++) operands[i] = w->texts[n->operands[i]];
     switch (n->kind) {
-    case NODE_TENSOR: str_printf(out, "T%u", node); break;
-    case NODE_NUMBER: print_number(n->number, dtype_is_float(n->dtype), out); break;
-    case NODE_SCALAR: str_printf(out, "s%u", node); break;
-    case NODE_EXTENT: print_extent(w->p, n->axis, out); break;
-    case NODE_CALL: print_call(n, operands, out); break;
-    case NODE_CAST:
-        str_printf(out, "cast(%s, dtype=%s%s)", operands[0], dtype_name(n->dtype),
-                   n->saturate ? ", sat=true" : "");
+    case NODE_TENSOR:
+        str_printf(out, "T%u", node);
         break;
-    case NODE_FOLD: print_fold(w->p, n, operands[0], out); break;
+    case NODE_NUMBER:
+        print_number(n->number, dtype_is_float(n->dtype), out);
+        break;
+    case NODE_SCALAR:
+        str_printf(out, "s%u", node);
+        break;
+    case NODE_EXTENT:
+        print_extent(w->p, n->axis, out);
+        break;
+    case NODE_CALL:
+        print_call(n, operands, out);
+        break;
+    case NODE_CAST:
+        str_printf(out, "cast(%s, dtype=%s%s)", operands[0], dtype_name(n->dtype), n->saturate ? ", sat=true" : "");
+        break;
+    case NODE_FOLD:
+        print_fold(w->p, n, operands[0], out);
+        break;
     case NODE_ALONG:
-        str_printf(out, "%s(%s, axis=%u%s)", builtin_info((BuiltinId)n->op)->name, operands[0],
-                   place_of(&n->form, n->axis), along_attributes(n));
+        str_printf(out, "%s(%s, axis=%u%s)", builtin_info((BuiltinId)n->op)->name, operands[0], place_of(&n->form, n->axis),
+                   along_attributes(n));
         break;
     case NODE_COUNT:
-        str_printf(out, "count(%s, axis=%u)", operands[0],
-                   place_of(&w->p->nodes[n->operands[0]].form, n->axis));
+        str_printf(out, "count(%s, axis=%u)", operands[0], place_of(&w->p->nodes[n->operands[0]].form, n->axis));
         break;
-    case NODE_MATMUL: str_printf(out, "(%s @ M%u)", operands[0], node); break;
-    case NODE_VIEW: str_printf(out, "V%u", node); break;
-    case NODE_RAGGED: print_ragged(w->p, node, out); break;
+    case NODE_MATMUL:
+        str_printf(out, "(%s @ M%u)", operands[0], node);
+        break;
+    case NODE_VIEW:
+        str_printf(out, "V%u", node);
+        break;
+    case NODE_RAGGED:
+        print_ragged(w->p, node, out);
+        break;
     case NODE_TOPK:
-        str_printf(w->out, "    q%u, g%u = topk(%s, %u, axis=%u)\n", node, node, operands[0], n->rounds,
-                   n->place);
+        str_printf(w->out, "    q%u, g%u = topk(%s, %u, axis=%u)\n", node, node, operands[0], n->rounds, n->place);
         str_printf(out, "%c%u", n->second ? 'g' : 'q', node);
         break;
-    case NODE_PRODUCT: print_product(node, n, out); break;
+    case NODE_PRODUCT:
+        print_product(node, n, out);
+        break;
     case NODE_REPEAT: {
         const char *text = operands[0];
         for (unsigned i = 0; i < n->rounds; i++) {
@@ -212,7 +222,8 @@ static void print_value(Printer *w, unsigned node, Str *out) {
         str_append(out, text);
         break;
     }
-    default: print_movement(w->p, n, operands, out);
+    default:
+        print_movement(w->p, n, operands, out);
     }
 }
 
@@ -249,8 +260,7 @@ static void print_equation(Printer *w, unsigned node) {
 static void count_uses(Printer *w, const bool *live) {
     for (unsigned i = 0; i < w->p->node_count; i++)
         for (unsigned k = 0; live[i] && k < w->p->nodes[i].operand_count; k++)
-            w->uses[w->p->nodes[i].operands[k]] +=
-                w->p->nodes[i].kind == NODE_REPEAT ? w->p->nodes[i].rounds + 1 : 1;
+            w->uses[w->p->nodes[i].operands[k]] += w->p->nodes[i].kind == NODE_REPEAT ? w->p->nodes[i].rounds + 1 : 1;
     for (unsigned i = 0; i < w->p->result_count; i++) w->uses[w->p->results[i].node]++;
 }
 
@@ -288,8 +298,7 @@ static void print_data(CasePrinter *c, const char *name, unsigned number, const 
 }
 
 static void print_indices(CasePrinter *c, char name, unsigned number, bool is_signed, int64_t end) {
-    str_printf(c->out, "%s%c%u: randint(%d, %lld)", c->between, name, number, is_signed ? -2 : 0,
-               (long long)end + 2);
+    str_printf(c->out, "%s%c%u: randint(%d, %lld)", c->between, name, number, is_signed ? -2 : 0, (long long)end + 2);
     c->between = ", ";
 }
 
@@ -303,7 +312,9 @@ static void print_node_data(CasePrinter *c, unsigned node) {
             print_data(c, "T", node, "", n);
         break;
     case NODE_VIEW:
-    case NODE_GATHER: print_data(c, "T", node, "", n); break;
+    case NODE_GATHER:
+        print_data(c, "T", node, "", n);
+        break;
     case NODE_WINDOW:
         print_data(c, "T", node, "", n);
         if (n->op == BUILTIN_REDUCE_SUM) print_data(c, "F", node, "", &normal);
@@ -312,12 +323,15 @@ static void print_node_data(CasePrinter *c, unsigned node) {
         print_data(c, "T", node, "", n);
         print_indices(c, 'L', node, true, c->sizes->extents[n->axis]);
         break;
-    case NODE_MATMUL: print_data(c, "M", node, "", &normal); break;
+    case NODE_MATMUL:
+        print_data(c, "M", node, "", &normal);
+        break;
     case NODE_PRODUCT:
         print_data(c, "P", node, "a", n);
         print_data(c, "P", node, "b", n);
         break;
-    default: break;
+    default:
+        break;
     }
 }
 

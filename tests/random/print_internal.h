@@ -46,8 +46,8 @@ typedef struct {
     const RandomProgram *p;
     Str *out;
     Arena *arena;
-    unsigned depth; /* of indentation */
-    unsigned names; /* tiles made so far */
+    unsigned depth;     /* of indentation */
+    unsigned names;     /* tiles made so far */
     unsigned workspace; /* the node that a workspace holds, or MAX_NODES */
     bool to_workspace;  /* the one result goes there */
     bool live[MAX_NODES];

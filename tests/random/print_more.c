@@ -28,8 +28,7 @@ Form result_form(const RandomProgram *p, const Result *r) {
 
 Form limits_form(const RandomProgram *p, const Form *form) {
     Form limits = *form;
-    for (unsigned i = 0; i < form->rank; i++)
-        limits.dims[i].full = form->dims[i].full && p->axes[form->dims[i].axis].walk == WALK_ONE;
+    for (unsigned i = 0; i < form->rank; i++) limits.dims[i].full = form->dims[i].full && p->axes[form->dims[i].axis].walk == WALK_ONE;
     return limits;
 }
 
@@ -42,8 +41,8 @@ static void print_extent_or_one(const RandomProgram *p, Dim dim, Str *out) {
 
 /* ---- Tensors ---- */
 
-static void print_tensor(const char *name, unsigned number, const RandomProgram *p, const Form *form,
-                         const char *behind, Dtype dtype, Str *out) {
+static void print_tensor(const char *name, unsigned number, const RandomProgram *p, const Form *form, const char *behind, Dtype dtype,
+                         Str *out) {
     str_printf(out, "        %s%u[", name, number);
     print_dims(p, form, out);
     str_printf(out, "%s]: %s\n", behind, dtype_name(dtype));
@@ -84,10 +83,17 @@ static void print_index(const RandomProgram *p, const Node *n, unsigned dim, con
         print_extent_or_one(p, n->form.dims[dim], out);
         str_printf(out, " - 1 - (i%u%s)", dim, moved);
         break;
-    case MAP_SHIFTED: str_printf(out, "i%u%s + (%d)", dim, moved, view_offset(n, dim)); break;
-    case MAP_STRIDED: str_printf(out, "%d*(i%u%s) + %d", n->maps[dim].amount, dim, moved, view_offset(n, dim)); break;
-    case MAP_HALVED: str_printf(out, "(i%u%s) // 2", dim, moved); break;
-    default: str_printf(out, "i%u%s", dim, moved);
+    case MAP_SHIFTED:
+        str_printf(out, "i%u%s + (%d)", dim, moved, view_offset(n, dim));
+        break;
+    case MAP_STRIDED:
+        str_printf(out, "%d*(i%u%s) + %d", n->maps[dim].amount, dim, moved, view_offset(n, dim));
+        break;
+    case MAP_HALVED:
+        str_printf(out, "(i%u%s) // 2", dim, moved);
+        break;
+    default:
+        str_printf(out, "i%u%s", dim, moved);
     }
 }
 
@@ -106,8 +112,7 @@ static void print_view_head(const RandomProgram *p, char letter, unsigned node, 
 /* Of memory that has the view's own axes, along the first one `moved`. */
 static void print_view_same(const RandomProgram *p, char of, unsigned node, const char *moved, Str *out) {
     str_printf(out, "%c%u[", of, node);
-    for (unsigned i = 0; i < p->nodes[node].form.rank; i++)
-        str_printf(out, "%si%u%s", i ? ", " : "", i, i ? "" : moved);
+    for (unsigned i = 0; i < p->nodes[node].form.rank; i++) str_printf(out, "%si%u%s", i ? ", " : "", i, i ? "" : moved);
     str_append(out, "]");
 }
 
@@ -149,8 +154,7 @@ static Form table_form(const RandomProgram *p, const Node *n) {
     unsigned indices = p->nodes[n->operands[0]].form.rank;
     memcpy(form.dims, n->form.dims, sizeof form.dims);
     form.dims[form.rank++] = (Dim){n->axis, true};
-    for (unsigned i = n->place + indices; i < n->form.rank; i++)
-        form.dims[form.rank++] = n->form.dims[i];
+    for (unsigned i = n->place + indices; i < n->form.rank; i++) form.dims[form.rank++] = n->form.dims[i];
     return form;
 }
 
@@ -172,7 +176,9 @@ void print_own_tensors(const RandomProgram *p, unsigned node, Str *out) {
     const Node *n = &p->nodes[node];
     Form form = n->form;
     switch (n->kind) {
-    case NODE_TENSOR: print_tensor("T", node, p, &n->form, "", n->dtype, out); break;
+    case NODE_TENSOR:
+        print_tensor("T", node, p, &n->form, "", n->dtype, out);
+        break;
     case NODE_PRODUCT:
         for (unsigned second = 0; second < 2; second++) {
             form = product_form(n, second);
@@ -185,12 +191,16 @@ void print_own_tensors(const RandomProgram *p, unsigned node, Str *out) {
         form = (Form){.rank = 2, .dims = {{n->axis, true}, n->form.dims[n->form.rank - 1]}};
         print_tensor("M", node, p, &form, "", n->dtype, out);
         break;
-    case NODE_VIEW: print_view_source(p, node, out); break;
+    case NODE_VIEW:
+        print_view_source(p, node, out);
+        break;
     case NODE_GATHER:
         form = table_form(p, n);
         print_tensor("T", node, p, &form, "", n->dtype, out);
         break;
-    case NODE_WINDOW: print_window_source(p, node, out); break;
+    case NODE_WINDOW:
+        print_window_source(p, node, out);
+        break;
     case NODE_RAGGED: {
         Str last;
         str_init(&last);
@@ -202,7 +212,8 @@ void print_own_tensors(const RandomProgram *p, unsigned node, Str *out) {
         str_release(&last);
         break;
     }
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -249,16 +260,12 @@ static void print_axes(const Node *n, Str *out) {
 }
 
 void print_movement(const RandomProgram *p, const Node *n, const char *const *operands, Str *out) {
-    str_printf(out, "%s(", n->kind == NODE_IOTA     ? "iota"
-                           : n->kind == NODE_RANDOM ? "random"
-                                                    : builtin_info((BuiltinId)n->op)->name);
-    for (unsigned i = 0; i < n->operand_count; i++)
-        str_printf(out, "%s%s", i ? ", " : "", operands[i]);
+    str_printf(out, "%s(", n->kind == NODE_IOTA ? "iota" : n->kind == NODE_RANDOM ? "random" : builtin_info((BuiltinId)n->op)->name);
+    for (unsigned i = 0; i < n->operand_count; i++) str_printf(out, "%s%s", i ? ", " : "", operands[i]);
     if (n->kind == NODE_TRANSPOSE) print_axes(n, out);
     if (n->kind == NODE_CONCAT) str_printf(out, ", axis=%u", n->place);
     if (n->kind == NODE_RESHAPE || n->kind == NODE_BROADCAST) str_append(out, ", ");
-    if (n->kind == NODE_RESHAPE || n->kind == NODE_BROADCAST || node_is_bare(n))
-        print_list(p, &n->form, out);
+    if (n->kind == NODE_RESHAPE || n->kind == NODE_BROADCAST || node_is_bare(n)) print_list(p, &n->form, out);
     if (n->kind == NODE_IOTA) str_append(out, ", axis=0");
     if (n->kind == NODE_RANDOM) str_printf(out, ", seed=%d", (int)n->number);
     str_append(out, ")");
@@ -368,13 +375,19 @@ static void print_scatter(const RandomProgram *p, unsigned result, const char *t
 void print_result(const RandomProgram *p, unsigned result, const char *text, Str *out) {
     const Result *r = &p->results[result];
     switch (r->kind) {
-    case STORE_MODE: print_mode(p, result, text, out); break;
-    case STORE_LIMITED: print_limited(p, result, text, out); break;
-    case STORE_SCATTER: print_scatter(p, result, text, out); break;
-    case STORE_FLIPPED:
-        str_printf(out, "    Y%u = flip(%s, axis=%u)\n", result, text,
-                   place_of(&p->nodes[r->node].form, r->axis));
+    case STORE_MODE:
+        print_mode(p, result, text, out);
         break;
-    default: str_printf(out, "    Y%u = %s\n", result, text);
+    case STORE_LIMITED:
+        print_limited(p, result, text, out);
+        break;
+    case STORE_SCATTER:
+        print_scatter(p, result, text, out);
+        break;
+    case STORE_FLIPPED:
+        str_printf(out, "    Y%u = flip(%s, axis=%u)\n", result, text, place_of(&p->nodes[r->node].form, r->axis));
+        break;
+    default:
+        str_printf(out, "    Y%u = %s\n", result, text);
     }
 }

@@ -12,12 +12,9 @@ static const char *strided_slice(Sketch *s, unsigned axis, int stride, const cha
     const char *t = tile_text(s, axis), *times = stride > 1 ? arena_printf(s->arena, "%d*", stride) : "";
     const char *step = stride > 1 ? arena_printf(s->arena, ":%d", stride) : "";
     if (a->walk == WALK_ONE) return arena_printf(s->arena, "%s%c%s", times, v, offset);
-    if (a->walk == WALK_WHOLE)
-        return arena_printf(s->arena, "0%s:%s%s%s%s", offset, times, extent_text(s, axis), offset, step);
-    if (a->by_step)
-        return arena_printf(s->arena, "%s%c%s:%s(%c + %s)%s%s", times, v, offset, times, v, t, offset, step);
-    return arena_printf(s->arena, "%s%c*%s%s:%s(%c + 1)*%s%s%s", times, v, t, offset, times, v, t, offset,
-                        step);
+    if (a->walk == WALK_WHOLE) return arena_printf(s->arena, "0%s:%s%s%s%s", offset, times, extent_text(s, axis), offset, step);
+    if (a->by_step) return arena_printf(s->arena, "%s%c%s:%s(%c + %s)%s%s", times, v, offset, times, v, t, offset, step);
+    return arena_printf(s->arena, "%s%c*%s%s:%s(%c + 1)*%s%s%s", times, v, t, offset, times, v, t, offset, step);
 }
 
 /* A slice cannot reverse or halve; where it runs past the source, pad= has to say what is there. */
@@ -44,12 +41,9 @@ static const char *make_view(Sketch *s, unsigned node) {
         const IndexMap *map = &n->maps[i];
         bool moved = slice && (map->kind == MAP_SHIFTED || map->kind == MAP_STRIDED);
         int offset = moved ? view_offset(n, i) : 0;
-        const char *behind = !offset     ? ""
-                             : offset < 0 ? arena_printf(s->arena, " - %d", -offset)
-                                          : arena_printf(s->arena, " + %d", offset);
+        const char *behind = !offset ? "" : offset < 0 ? arena_printf(s->arena, " - %d", -offset) : arena_printf(s->arena, " + %d", offset);
         str_printf(&source, "%s%s", i ? ", " : "",
-                   moved ? strided_slice(s, d.axis, map->kind == MAP_STRIDED ? map->amount : 1, behind)
-                         : slice_text(s, d.axis, d.full));
+                   moved ? strided_slice(s, d.axis, map->kind == MAP_STRIDED ? map->amount : 1, behind) : slice_text(s, d.axis, d.full));
     }
     str_append(&source, "]");
     if (n->padded)
@@ -101,8 +95,7 @@ static const char *make_window(Sketch *s, unsigned node) {
     str_init(&source);
     for (unsigned i = 0; i < n->form.rank; i++) {
         unsigned axis = n->form.dims[i].axis;
-        str_printf(&source, "%s%s", i ? ", " : "",
-                   axis == n->axis ? strided_slice(s, axis, n->stride, offset) : slice_text(s, axis, true));
+        str_printf(&source, "%s%s", i ? ", " : "", axis == n->axis ? strided_slice(s, axis, n->stride, offset) : slice_text(s, axis, true));
     }
     line(s, "@llm_hint(\"sliding_window\")");
     line(s, "load(T%u[%s] -> %s, pad=%s)", node, source.data, x, sum ? "0" : "-inf");
@@ -152,8 +145,11 @@ static const char *make_ragged(Sketch *s, unsigned node) {
     const char *slice = k->by_step ? arena_printf(s->arena, "%c:min(%c + %s, %s)", v, v, t, end)
                                    : arena_printf(s->arena, "%c*%s:min((%c + 1)*%s, %s)", v, t, v, t, end);
     line(s, "load(T%u[%s, %s] -> %s)", node, slices_text(s, &n->form), slice, x);
-    line(s, "%s = %s(%s, %s(%s, axis=%u))", acc, sum ? "add" : max ? "max" : "min", acc,
-         builtin_info((BuiltinId)n->op)->name, x, tile_rank(s, &n->form));
+    line(s, "%s = %s(%s, %s(%s, axis=%u))", acc,
+         sum   ? "add"
+         : max ? "max"
+               : "min",
+         acc, builtin_info((BuiltinId)n->op)->name, x, tile_rank(s, &n->form));
     s->depth--;
     return acc;
 }
@@ -171,8 +167,7 @@ static const char *first_position(Sketch *s, unsigned axis) {
 
 static const char *make_iota(Sketch *s, const Node *n) {
     if (s->p->axes[n->axis].walk == WALK_ONE) return arena_printf(s->arena, "%c", loop_variable(n->axis));
-    return arena_printf(s->arena, "(iota([%s], axis=0)%s)", shape_text(s, &n->form),
-                        first_position(s, n->axis));
+    return arena_printf(s->arena, "(iota([%s], axis=0)%s)", shape_text(s, &n->form), first_position(s, n->axis));
 }
 
 static const char *make_random(Sketch *s, const Node *n) {
@@ -181,11 +176,9 @@ static const char *make_random(Sketch *s, const Node *n) {
         unsigned axis = n->form.dims[i].axis;
         const char *index = s->p->axes[axis].walk == WALK_ONE
                                 ? arena_printf(s->arena, "%c", loop_variable(axis))
-                                : arena_printf(s->arena, "(iota([%s], axis=%d, dtype=i64)%s)",
-                                               shape_text(s, &n->form), tile_place(s, &n->form, axis),
-                                               first_position(s, axis));
-        position = position ? arena_printf(s->arena, "(%s*%s + %s)", position, extent_text(s, axis), index)
-                            : index;
+                                : arena_printf(s->arena, "(iota([%s], axis=%d, dtype=i64)%s)", shape_text(s, &n->form),
+                                               tile_place(s, &n->form, axis), first_position(s, axis));
+        position = position ? arena_printf(s->arena, "(%s*%s + %s)", position, extent_text(s, axis), index) : index;
     }
     return arena_printf(s->arena, "random(%s, seed=%d)", position, (int)n->number);
 }
@@ -212,8 +205,7 @@ static const char *make_transpose(Sketch *s, const Node *n) {
     }
     if (!moves) return copied(s, operand);
     const char *name = new_name(s), *axes = "";
-    for (unsigned i = 0; i < rank; i++)
-        axes = arena_printf(s->arena, "%s%s%u", axes, i ? ", " : "", order[i]);
+    for (unsigned i = 0; i < rank; i++) axes = arena_printf(s->arena, "%s%s%u", axes, i ? ", " : "", order[i]);
     if (rank == 2 && n->style & 1)
         line(s, "%s = transpose(%s)", name, operand);
     else
@@ -234,19 +226,16 @@ static const char *make_matmul(Sketch *s, unsigned node) {
 
 static const char *make_movement(Sketch *s, const Node *n) {
     const char *operand = sketch_value(s, n->operands[0]), *name;
-    if (n->kind == NODE_BROADCAST &&
-        strcmp(shape_text(s, &n->form), shape_text(s, &s->p->nodes[n->operands[0]].form)) == 0)
+    if (n->kind == NODE_BROADCAST && strcmp(shape_text(s, &n->form), shape_text(s, &s->p->nodes[n->operands[0]].form)) == 0)
         return copied(s, operand);
     if (n->kind == NODE_CONCAT) {
         const char *second = sketch_value(s, n->operands[1]);
         name = new_name(s);
-        line(s, "%s = concat(%s, %s, axis=%d)", name, operand, second,
-             tile_place(s, &n->form, n->form.dims[n->place].axis));
+        line(s, "%s = concat(%s, %s, axis=%d)", name, operand, second, tile_place(s, &n->form, n->form.dims[n->place].axis));
         return name;
     }
     name = new_name(s);
-    line(s, "%s = %s(%s, [%s])", name, n->kind == NODE_RESHAPE ? "reshape" : "broadcast", operand,
-         shape_text(s, &n->form));
+    line(s, "%s = %s(%s, [%s])", name, n->kind == NODE_RESHAPE ? "reshape" : "broadcast", operand, shape_text(s, &n->form));
     return name;
 }
 
@@ -255,8 +244,7 @@ static const char *make_topk(Sketch *s, unsigned node) {
     const Form *from = &s->p->nodes[n->operands[0]].form;
     const char *operand = sketch_value(s, n->operands[0]);
     const char *values = new_name(s), *indices = new_name(s);
-    line(s, "%s, %s = topk(%s, %u, axis=%d)", values, indices, operand, n->rounds,
-         tile_place(s, from, n->axis));
+    line(s, "%s, %s = topk(%s, %u, axis=%d)", values, indices, operand, n->rounds, tile_place(s, from, n->axis));
     return n->second ? indices : values;
 }
 
@@ -264,15 +252,24 @@ const char *sketch_more(Sketch *s, unsigned node) {
     const Node *n = &s->p->nodes[node];
     const char *name;
     switch (n->kind) {
-    case NODE_VIEW: return make_view(s, node);
-    case NODE_GATHER: return make_gather(s, node);
-    case NODE_WINDOW: return make_window(s, node);
-    case NODE_RAGGED: return make_ragged(s, node);
-    case NODE_IOTA: return make_iota(s, n);
-    case NODE_RANDOM: return make_random(s, n);
-    case NODE_TRANSPOSE: return make_transpose(s, n);
-    case NODE_MATMUL: return make_matmul(s, node);
-    case NODE_TOPK: return make_topk(s, node);
+    case NODE_VIEW:
+        return make_view(s, node);
+    case NODE_GATHER:
+        return make_gather(s, node);
+    case NODE_WINDOW:
+        return make_window(s, node);
+    case NODE_RAGGED:
+        return make_ragged(s, node);
+    case NODE_IOTA:
+        return make_iota(s, n);
+    case NODE_RANDOM:
+        return make_random(s, n);
+    case NODE_TRANSPOSE:
+        return make_transpose(s, n);
+    case NODE_MATMUL:
+        return make_matmul(s, node);
+    case NODE_TOPK:
+        return make_topk(s, node);
     case NODE_COUNT:
         return arena_printf(s->arena, "count(%s, axis=%d)", sketch_value(s, n->operands[0]),
                             tile_place(s, &s->p->nodes[n->operands[0]].form, n->axis));
@@ -282,6 +279,7 @@ const char *sketch_more(Sketch *s, unsigned node) {
         line(s, "%s = dot(%s, %s)", name, a, b);
         return name;
     }
-    default: return make_movement(s, n);
+    default:
+        return make_movement(s, n);
     }
 }

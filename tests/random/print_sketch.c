@@ -27,8 +27,7 @@ const char *extent_text(Sketch *s, unsigned axis) {
 
 const char *tile_text(Sketch *s, unsigned axis) {
     const Axis *a = &s->p->axes[axis];
-    return a->named_tile ? arena_printf(s->arena, "T%s", axis_symbol(axis))
-                         : arena_printf(s->arena, "%lld", (long long)a->tile);
+    return a->named_tile ? arena_printf(s->arena, "T%s", axis_symbol(axis)) : arena_printf(s->arena, "%lld", (long long)a->tile);
 }
 
 char loop_variable(unsigned axis) {
@@ -38,9 +37,12 @@ char loop_variable(unsigned axis) {
 /* A tile's extent along the axis; null: a single index, no axis of the tile. */
 static const char *tile_extent(Sketch *s, unsigned axis) {
     switch (s->p->axes[axis].walk) {
-    case WALK_ONE: return NULL;
-    case WALK_TILES: return tile_text(s, axis);
-    default: return extent_text(s, axis);
+    case WALK_ONE:
+        return NULL;
+    case WALK_TILES:
+        return tile_text(s, axis);
+    default:
+        return extent_text(s, axis);
     }
 }
 
@@ -49,18 +51,15 @@ const char *slice_text(Sketch *s, unsigned axis, bool full) {
     char v = loop_variable(axis);
     if (a->walk == WALK_ONE) return full ? arena_printf(s->arena, "%c", v) : "0";
     if (!full) return "0:1";
-    if (a->walk == WALK_WHOLE)
-        return a->clipped ? arena_printf(s->arena, "0:%s", extent_text(s, axis)) : ":";
+    if (a->walk == WALK_WHOLE) return a->clipped ? arena_printf(s->arena, "0:%s", extent_text(s, axis)) : ":";
     const char *t = tile_text(s, axis);
     if (a->by_step) return arena_printf(s->arena, "%c:%c+%s", v, v, t);
-    if (a->clipped)
-        return arena_printf(s->arena, "%c*%s:min((%c+1)*%s, %s)", v, t, v, t, extent_text(s, axis));
+    if (a->clipped) return arena_printf(s->arena, "%c*%s:min((%c+1)*%s, %s)", v, t, v, t, extent_text(s, axis));
     return arena_printf(s->arena, "%c*%s:(%c+1)*%s", v, t, v, t);
 }
 
 static void print_loop_hint(Sketch *s, unsigned axis, bool parallel) {
-    static const char *const contexts[] = {"coreidx", "grididx.x", "coreidx", "grididx",
-                                           "threadidx", "coreidx", "warp", "simd"};
+    static const char *const contexts[] = {"coreidx", "grididx.x", "coreidx", "grididx", "threadidx", "coreidx", "warp", "simd"};
     const Axis *a = &s->p->axes[axis];
     if (parallel) {
         if (s->p->parallel && a->hint % 2) line(s, "@llm_hint(\"vectorize\")");
@@ -121,8 +120,7 @@ const char *slices_text(Sketch *s, const Form *form) {
     Str text;
     str_init(&text);
     for (unsigned i = 0; i < form->rank; i++)
-        str_printf(&text, "%s%s", i ? ", " : "",
-                   slice_text(s, form->dims[i].axis, form->dims[i].full));
+        str_printf(&text, "%s%s", i ? ", " : "", slice_text(s, form->dims[i].axis, form->dims[i].full));
     const char *copy = arena_strdup(s->arena, text.data);
     str_release(&text);
     return copy;
@@ -141,15 +139,13 @@ int tile_place(Sketch *s, const Form *form, unsigned axis) {
 
 unsigned tile_rank(Sketch *s, const Form *form) {
     unsigned rank = 0;
-    for (unsigned i = 0; i < form->rank; i++)
-        rank += s->p->axes[form->dims[i].axis].walk != WALK_ONE;
+    for (unsigned i = 0; i < form->rank; i++) rank += s->p->axes[form->dims[i].axis].walk != WALK_ONE;
     return rank;
 }
 
 static const char *alloc_hint(Sketch *s, uint32_t style) {
-    static const char *const hints[] = {
-        ", llm_hint=\"fast\"", ", llm_hint=[\"fastest\", \"accumulator\"]",
-        ", llm_hint=[\"fast\", \"input_cache\"]", ", llm_hint=[\"fastest\", \"temp_workspace\"]"};
+    static const char *const hints[] = {", llm_hint=\"fast\"", ", llm_hint=[\"fastest\", \"accumulator\"]",
+                                        ", llm_hint=[\"fast\", \"input_cache\"]", ", llm_hint=[\"fastest\", \"temp_workspace\"]"};
     if (!s->p->hints || (style >> 8) % 3 == 0) return "";
     return hints[(style >> 10) % COUNT_OF(hints)];
 }
@@ -172,9 +168,9 @@ const char *declare(Sketch *s, const Node *n, Dtype dtype, const char *init) {
     const char *name = new_name(s);
     bool above = s->loop_count && (n->style >> 14) % 3 == 1;
     const char *with_init = init && !above ? arena_printf(s->arena, ", init=%s", init) : "";
-    const char *text = arena_printf(s->arena, "%s = alloc([%s]%s%s%s%s)", name, shape_text(s, &n->form),
-                                    dtype != DTYPE_NONE ? ", dtype=" : "", dtype != DTYPE_NONE ? dtype_name(dtype) : "",
-                                    with_init, alloc_hint(s, n->style));
+    const char *text =
+        arena_printf(s->arena, "%s = alloc([%s]%s%s%s%s)", name, shape_text(s, &n->form), dtype != DTYPE_NONE ? ", dtype=" : "",
+                     dtype != DTYPE_NONE ? dtype_name(dtype) : "", with_init, alloc_hint(s, n->style));
     if (!above) {
         line(s, "%s", text);
         return name;
@@ -230,8 +226,7 @@ static const char *call_text(Sketch *s, const Node *n, const char *const *operan
 static bool may_overwrite(const Sketch *s, const Node *n, unsigned operand) {
     const Node *a = &s->p->nodes[operand];
     bool narrow = dtype_is_float(a->dtype) && dtype_size(a->dtype) < 4;
-    if (node_is_bare(a) || narrow || a->dtype != n->dtype || s->uses[operand] != 1 ||
-        a->form.rank != n->form.rank || a->kind == NODE_FOLD)
+    if (node_is_bare(a) || narrow || a->dtype != n->dtype || s->uses[operand] != 1 || a->form.rank != n->form.rank || a->kind == NODE_FOLD)
         return false;
     for (unsigned i = 0; i < a->form.rank; i++)
         if (a->form.dims[i].full != n->form.dims[i].full) return false;
@@ -304,8 +299,7 @@ static const char *call_by_halves(Sketch *s, const Node *n, const char *operand)
         for (unsigned i = 0; i + 1 < rank; i++) str_append(&part, ":, ");
         str_printf(&part, "%lld:%lld", (long long)begin, (long long)end);
         const char *piece = new_name(s), *lead = shape_text(s, &(Form){form->rank - 1, {form->dims[0], form->dims[1], form->dims[2]}});
-        line(s, "%s = alloc([%s%s%lld], dtype=%s)", piece, lead, *lead ? ", " : "",
-             (long long)(end - begin), dtype_name(dtype));
+        line(s, "%s = alloc([%s%s%lld], dtype=%s)", piece, lead, *lead ? ", " : "", (long long)(end - begin), dtype_name(dtype));
         line(s, "load(%s[%s] -> %s)", source, part.data, piece);
         line(s, "%s(%s, %s)", builtin_info((BuiltinId)n->op)->name, piece, piece);
         line(s, "store(%s -> %s[%s])", piece, name, part.data);
@@ -372,16 +366,15 @@ static const char *make_fold(Sketch *s, unsigned node) {
     const char *operand = sketch_value(s, n->operands[0]), *name = new_name(s);
     int at = tile_place(s, form, n->axis);
     if (n->style & 4) at -= (int)tile_rank(s, form);
-    line(s, "%s = %s(%s, axis=%d%s)", name, fold_name(n), operand, at,
-         n->keepdim ? ", keepdim=true" : "");
+    line(s, "%s = %s(%s, axis=%d%s)", name, fold_name(n), operand, at, n->keepdim ? ", keepdim=true" : "");
     return name;
 }
 
 static const char *make_along(Sketch *s, unsigned node) {
     const Node *n = &s->p->nodes[node];
     const char *operand = sketch_value(s, n->operands[0]), *name = new_name(s);
-    line(s, "%s = %s(%s, axis=%d%s)", name, builtin_info((BuiltinId)n->op)->name, operand,
-         tile_place(s, &n->form, n->axis), along_attributes(n));
+    line(s, "%s = %s(%s, axis=%d%s)", name, builtin_info((BuiltinId)n->op)->name, operand, tile_place(s, &n->form, n->axis),
+         along_attributes(n));
     return name;
 }
 
@@ -391,8 +384,7 @@ static const char *load_operand(Sketch *s, unsigned node, bool second) {
     Node matrix = s->p->nodes[node];
     matrix.form = product_form(&s->p->nodes[node], second);
     const char *name = declare(s, &matrix, DTYPE_NONE, NULL);
-    line(s, "load(P%u%c[%s] -> %s%s)", node, second ? 'b' : 'a', slices_text(s, &matrix.form), name,
-         matrix.padded ? ", pad=0" : "");
+    line(s, "load(P%u%c[%s] -> %s%s)", node, second ? 'b' : 'a', slices_text(s, &matrix.form), name, matrix.padded ? ", pad=0" : "");
     return name;
 }
 
@@ -402,8 +394,7 @@ static const char *make_product(Sketch *s, unsigned node) {
     const char *acc = declare(s, n, n->dtype == DTYPE_I32 ? DTYPE_I32 : DTYPE_F32, "0");
     if (loop) open_loop(s, n->axis, false);
     const char *a = load_operand(s, node, false), *b = load_operand(s, node, true);
-    line(s, "gemm(%s, %s, %s%s%s)", a, b, acc, n->trans_a ? ", trans_a=true" : "",
-         n->trans_b ? ", trans_b=true" : "");
+    line(s, "gemm(%s, %s, %s%s%s)", a, b, acc, n->trans_a ? ", trans_a=true" : "", n->trans_b ? ", trans_b=true" : "");
     if (loop) close_loop(s, n->axis);
     return acc;
 }
@@ -411,22 +402,31 @@ static const char *make_product(Sketch *s, unsigned node) {
 static const char *make_value(Sketch *s, unsigned node) {
     const Node *n = &s->p->nodes[node];
     switch (n->kind) {
-    case NODE_TENSOR: return load_tensor(s, node);
-    case NODE_NUMBER: return number_text(s, n);
-    case NODE_SCALAR: return arena_printf(s->arena, "s%u", node);
-    case NODE_EXTENT: return extent_text(s, n->axis);
-    case NODE_CALL: return make_call(s, node);
+    case NODE_TENSOR:
+        return load_tensor(s, node);
+    case NODE_NUMBER:
+        return number_text(s, n);
+    case NODE_SCALAR:
+        return arena_printf(s->arena, "s%u", node);
+    case NODE_EXTENT:
+        return extent_text(s, n->axis);
+    case NODE_CALL:
+        return make_call(s, node);
     case NODE_CAST: {
         const char *operand = sketch_value(s, n->operands[0]), *name = new_name(s);
-        line(s, "%s = cast(%s, dtype=%s%s)", name, operand, dtype_name(n->dtype),
-             n->saturate ? ", sat=true" : "");
+        line(s, "%s = cast(%s, dtype=%s%s)", name, operand, dtype_name(n->dtype), n->saturate ? ", sat=true" : "");
         return name;
     }
-    case NODE_FOLD: return make_fold(s, node);
-    case NODE_ALONG: return make_along(s, node);
-    case NODE_PRODUCT: return make_product(s, node);
-    case NODE_REPEAT: return make_repeat(s, node);
-    default: return sketch_more(s, node);
+    case NODE_FOLD:
+        return make_fold(s, node);
+    case NODE_ALONG:
+        return make_along(s, node);
+    case NODE_PRODUCT:
+        return make_product(s, node);
+    case NODE_REPEAT:
+        return make_repeat(s, node);
+    default:
+        return sketch_more(s, node);
     }
 }
 
@@ -457,9 +457,8 @@ typedef struct {
     const char *init, *join;
 } Joining;
 static const Joining joinings[] = {
-    {BUILTIN_REDUCE_SUM, "0", "add"},  {BUILTIN_REDUCE_MEAN, "0", "add"},
-    {BUILTIN_REDUCE_MAX, "-inf", "max"}, {BUILTIN_REDUCE_MIN, "inf", "min"},
-    {BUILTIN_REDUCE_PROD, "1", "mul"},   {BUILTIN_REDUCE_ANY, "0", "logical_or"},
+    {BUILTIN_REDUCE_SUM, "0", "add"},         {BUILTIN_REDUCE_MEAN, "0", "add"}, {BUILTIN_REDUCE_MAX, "-inf", "max"},
+    {BUILTIN_REDUCE_MIN, "inf", "min"},       {BUILTIN_REDUCE_PROD, "1", "mul"}, {BUILTIN_REDUCE_ANY, "0", "logical_or"},
     {BUILTIN_REDUCE_ALL, "1", "logical_and"},
 };
 
@@ -503,8 +502,7 @@ static void fold_chunk(Sketch *s, unsigned node, const char *accumulator) {
         /* A sum has its operand's type, and would wrap where a mean does not. */
         if (chunk != n->op && !dtype_is_float(s->p->nodes[n->operands[0]].dtype))
             part = arena_printf(s->arena, "cast(%s, %s)", part, n->dtype == DTYPE_F64 ? "f64" : "f32");
-        line(s, "%s = %s(%s, axis=%d%s)", name, builtin_info(chunk)->name, part, at,
-             n->keepdim ? ", keepdim=true" : "");
+        line(s, "%s = %s(%s, axis=%d%s)", name, builtin_info(chunk)->name, part, at, n->keepdim ? ", keepdim=true" : "");
         part = name;
     }
     const char *join = joining_of(n->op)->join;
@@ -531,8 +529,7 @@ static void print_stage(Sketch *s, unsigned folded, unsigned stage, unsigned las
         if (is_counted(s, n)) line(s, "c%u = alloc([], dtype=f32, init=0)", i);
         needed = true;
     }
-    for (unsigned i = 0; i < s->p->result_count; i++)
-        needed |= stage == last && stored_in_loop(s, i, folded);
+    for (unsigned i = 0; i < s->p->result_count; i++) needed |= stage == last && stored_in_loop(s, i, folded);
     if (!needed) return;
     memcpy(kept, s->tile, sizeof kept);
     open_loop(s, folded, false);
@@ -547,8 +544,7 @@ static void print_stage(Sketch *s, unsigned folded, unsigned stage, unsigned las
         s->tile[i] = accumulators[i];
         if (s->p->nodes[i].op == BUILTIN_REDUCE_MEAN)
             line(s, "div(%s, %s, %s)", s->tile[i],
-                 is_counted(s, &s->p->nodes[i]) ? arena_printf(s->arena, "c%u", i) : extent_text(s, folded),
-                 s->tile[i]);
+                 is_counted(s, &s->p->nodes[i]) ? arena_printf(s->arena, "c%u", i) : extent_text(s, folded), s->tile[i]);
     }
 }
 
@@ -568,8 +564,7 @@ static void print_constexprs(const RandomProgram *p, Str *out) {
     for (unsigned i = 0; i < p->axis_count; i++) {
         const Axis *a = &p->axes[i];
         if (!a->named_tile || a->walk != WALK_TILES || !axis_is_used(p, i)) continue;
-        str_printf(out, "%sT%s = %lld", any ? ", " : "    constexpr: ", axis_symbol(i),
-                   (long long)a->tile);
+        str_printf(out, "%sT%s = %lld", any ? ", " : "    constexpr: ", axis_symbol(i), (long long)a->tile);
         any = true;
     }
     if (any) str_append(out, ";\n");

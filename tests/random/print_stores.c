@@ -7,9 +7,8 @@ static const char *limit(Sketch *s, unsigned result, const Form *form) {
     Form limits = limits_form(s->p, form);
     const char *name = new_name(s), *at = "";
     for (unsigned i = 0; i < limits.rank; i++)
-        at = limits.dims[i].full
-                 ? arena_printf(s->arena, "%s%s%c", at, i ? ", " : "", loop_variable(limits.dims[i].axis))
-                 : arena_printf(s->arena, "%s%s0", at, i ? ", " : "");
+        at = limits.dims[i].full ? arena_printf(s->arena, "%s%s%c", at, i ? ", " : "", loop_variable(limits.dims[i].axis))
+                                 : arena_printf(s->arena, "%s%s0", at, i ? ", " : "");
     line(s, "%s = alloc([])", name);
     line(s, "load(E%u[%s] -> %s)", result, at, name);
     return name;
@@ -36,8 +35,7 @@ static const char *slices_with(Sketch *s, const Form *form, unsigned axis, const
     const char *text = "";
     for (unsigned i = 0; i < form->rank; i++)
         text = arena_printf(s->arena, "%s%s%s", text, i ? ", " : "",
-                            form->dims[i].axis == axis ? special
-                                                       : slice_text(s, form->dims[i].axis, form->dims[i].full));
+                            form->dims[i].axis == axis ? special : slice_text(s, form->dims[i].axis, form->dims[i].full));
     return text;
 }
 
@@ -67,8 +65,7 @@ static void store_limited(Sketch *s, unsigned result, const char *tile) {
     const Result *r = &s->p->results[result];
     const Node *n = &s->p->nodes[r->node];
     const char *end = limit(s, result, &n->form), *more = declare(s, n, DTYPE_NONE, NULL), *sum = new_name(s);
-    line(s, "load(N%u[%s] -> %s)", result,
-         slices_with(s, &n->form, r->axis, limited_slice(s, r->axis, end)), more);
+    line(s, "load(N%u[%s] -> %s)", result, slices_with(s, &n->form, r->axis, limited_slice(s, r->axis, end)), more);
     line(s, "%s = %s + %s", sum, tile, more);
     line(s, "store(%s -> Y%u[%s])", sum, result, slices_text(s, &n->form));
 }
@@ -113,18 +110,26 @@ void sketch_store(Sketch *s, unsigned result) {
         return;
     }
     switch (r->kind) {
-    case STORE_MODE: store_by_mode(s, result, tile); break;
-    case STORE_LIMITED: store_limited(s, result, tile); break;
-    case STORE_SCATTER: store_scattered(s, result, tile); break;
-    case STORE_INDEXED: store_indexed(s, result, tile); break;
+    case STORE_MODE:
+        store_by_mode(s, result, tile);
+        break;
+    case STORE_LIMITED:
+        store_limited(s, result, tile);
+        break;
+    case STORE_SCATTER:
+        store_scattered(s, result, tile);
+        break;
+    case STORE_INDEXED:
+        store_indexed(s, result, tile);
+        break;
     case STORE_FLIPPED: {
         const char *name = new_name(s);
         line(s, "%s = flip(%s, axis=%d)", name, tile, tile_place(s, form, r->axis));
-        line(s, "store(%s -> Y%u[%s])", name, result,
-             slices_with(s, form, r->axis, flipped_slice(s, r->axis)));
+        line(s, "store(%s -> Y%u[%s])", name, result, slices_with(s, form, r->axis, flipped_slice(s, r->axis)));
         break;
     }
-    default: line(s, "store(%s -> Y%u[%s])", tile, result, slices_text(s, form));
+    default:
+        line(s, "store(%s -> Y%u[%s])", tile, result, slices_text(s, form));
     }
 }
 

@@ -43,8 +43,7 @@ void program_live(const RandomProgram *p, bool live[MAX_NODES]) {
     memset(live, 0, MAX_NODES * sizeof *live);
     for (unsigned i = 0; i < p->result_count; i++) live[p->results[i].node] = true;
     for (unsigned i = p->node_count; i-- > 0;)
-        for (unsigned k = 0; live[i] && k < p->nodes[i].operand_count; k++)
-            live[p->nodes[i].operands[k]] = true;
+        for (unsigned k = 0; live[i] && k < p->nodes[i].operand_count; k++) live[p->nodes[i].operands[k]] = true;
 }
 
 unsigned program_folded(const RandomProgram *p) {
@@ -56,16 +55,15 @@ unsigned program_folded(const RandomProgram *p) {
 bool program_form_complete(const RandomProgram *p, const Form *form) {
     for (unsigned i = 0; i < p->rank; i++) {
         bool found = p->axes[i].walk == WALK_WHOLE || p->axes[i].folded;
-        for (unsigned k = 0; k < form->rank && !found; k++)
-            found = form->dims[k].axis == i && form->dims[k].full;
+        for (unsigned k = 0; k < form->rank && !found; k++) found = form->dims[k].axis == i && form->dims[k].full;
         if (!found) return false;
     }
     return true;
 }
 
 bool node_is_bare(const Node *n) {
-    return n->kind == NODE_NUMBER || n->kind == NODE_SCALAR || n->kind == NODE_EXTENT ||
-           n->kind == NODE_COUNT || n->kind == NODE_IOTA || n->kind == NODE_RANDOM;
+    return n->kind == NODE_NUMBER || n->kind == NODE_SCALAR || n->kind == NODE_EXTENT || n->kind == NODE_COUNT || n->kind == NODE_IOTA ||
+           n->kind == NODE_RANDOM;
 }
 
 bool node_is_square(const RandomProgram *p, const Node *n) {
@@ -92,8 +90,7 @@ bool program_is_valid(const RandomProgram *p) {
         const Node *n = &p->nodes[i];
         bool found = !live[i] || !node_is_indexed(n);
         if (live[i] && n->kind == NODE_REPEAT && n->swapped && !node_is_square(p, n)) return false;
-        for (unsigned k = 0; k < p->result_count; k++)
-            found = found || (p->results[k].node == i && p->results[k].kind == STORE_WHOLE);
+        for (unsigned k = 0; k < p->result_count; k++) found = found || (p->results[k].node == i && p->results[k].kind == STORE_WHOLE);
         if (!found) return false;
     }
     return p->cut == MAX_NODES || (live[p->cut] && program_form_complete(p, &p->nodes[p->cut].form));
@@ -115,9 +112,9 @@ static void draw_extents(const RandomProgram *p, Rng *rng, int64_t most, Program
         const Axis *axis = &p->axes[i];
         int64_t tile = axis->walk == WALK_TILES ? axis->tile : 16;
         unsigned kind = rng_below(rng, 10);
-        int64_t e = kind < 3 ? tile + rng_below(rng, 3) - 1
-                  : kind < 5 ? 2 * tile + rng_below(rng, 3) - 1
-                             : rng_extent(rng, axis->walk == WALK_ONE ? 17 : most);
+        int64_t e = kind < 3   ? tile + rng_below(rng, 3) - 1
+                    : kind < 5 ? 2 * tile + rng_below(rng, 3) - 1
+                               : rng_extent(rng, axis->walk == WALK_ONE ? 17 : most);
         if (p->biased && axis->walk == WALK_WHOLE && rng_chance(rng, 40)) e = 1 + rng_below(rng, 4); /* rows of few lanes */
         if (e == 0 && rng_chance(rng, 70)) e = 1 + rng_below(rng, 5);
         if (axis->most && e > axis->most) e = rng_extent(rng, axis->most);
@@ -127,8 +124,7 @@ static void draw_extents(const RandomProgram *p, Rng *rng, int64_t most, Program
 
 static int64_t elements(const RandomProgram *p, const ProgramSizes *sizes) {
     int64_t n = 1;
-    for (unsigned i = 0; i < p->axis_count; i++)
-        n *= sizes->extents[i] > 0 ? sizes->extents[i] : 1;
+    for (unsigned i = 0; i < p->axis_count; i++) n *= sizes->extents[i] > 0 ? sizes->extents[i] : 1;
     return n;
 }
 

@@ -28,8 +28,8 @@ int64_t rng_extent(Rng *rng, int64_t most);
 /* ---- Programs ---- */
 
 enum {
-    MAX_DOMAIN = 4,             /* axes of a value */
-    MAX_AXES = MAX_DOMAIN + 8,  /* with summed axes, and those that concat, reshape and topk make */
+    MAX_DOMAIN = 4,            /* axes of a value */
+    MAX_AXES = MAX_DOMAIN + 8, /* with summed axes, and those that concat, reshape and topk make */
     MAX_NODES = 48,
     MAX_RESULTS = 5,
     MAX_OPERANDS = 3,
@@ -99,7 +99,7 @@ typedef struct {
     Dtype dtype; /* the language's: what operands are joined to */
     Form form;
     unsigned operand_count, operands[MAX_OPERANDS];
-    double number;    /* the value; of loads the padding */
+    double number; /* the value; of loads the padding */
     unsigned axis, rounds, place;
     int stride, dilation; /* of windows */
     unsigned perm[MAX_DOMAIN];
@@ -131,7 +131,7 @@ typedef struct {
     unsigned mode;    /* a BuiltinId: ADD, MAX, MIN */
     unsigned dropped; /* bits of axes */
     unsigned axis;
-    bool zeroed;      /* begins with 0, from a loop nest before */
+    bool zeroed; /* begins with 0, from a loop nest before */
 } Result;
 
 typedef struct {
@@ -142,7 +142,7 @@ typedef struct {
     unsigned node_count, result_count;
     Node nodes[MAX_NODES];
     Result results[MAX_RESULTS];
-    unsigned cut;        /* this node goes through a workspace to a nest of its own; MAX_NODES: none */
+    unsigned cut;                  /* this node goes through a workspace to a nest of its own; MAX_NODES: none */
     int64_t second_tile[MAX_AXES]; /* the tiles of the nest behind the cut */
     bool hints, parallel;
     bool biased; /* by program_generate_biased: sizes, too */

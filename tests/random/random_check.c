@@ -4,9 +4,9 @@
  *                [--most-failures=N] [--stop] [--artifacts=FOLDER [--arch=sm_90a] [--assemble]] [--passes]
  *                [--biased] [--optimise=-O1]
  *
- * RandomProgram number i has the seed S + i; --seed=day is 1000 times SKETCHC_TEST_SEED, and 1. A failing one is printed at once with the command that runs it
- * again; at the end the first --most-failures of them are shrunk and written to FOLDER (default: the current
- * one) as NAME.sketch, to be put into tests/bugs. With --stop the first failure ends the run. With
+ * RandomProgram number i has the seed S + i; --seed=day is 1000 times SKETCHC_TEST_SEED, and 1. A failing one is printed at once with the
+ * command that runs it again; at the end the first --most-failures of them are shrunk and written to FOLDER (default: the current one) as
+ * NAME.sketch, to be put into tests/bugs. With --stop the first failure ends the run. With
  * --artifacts nothing is run: each is compiled to PTX and CUDA C, for a machine with a GPU
  * (bench/gpu_check.py), with a list unordered.txt of what is not to be compared bit for bit; --assemble hands
  * both to CUDA's compilers. With --passes the interpreter runs before and after every pass. With --biased the
@@ -32,20 +32,18 @@ typedef struct {
     bool stop; /* at the first failure */
     void (*generate)(RandomProgram *p, uint64_t seed);
     const char *program; /* argv[0] */
-    Str again; /* the options that run a program again, but for its seed */
+    Str again;           /* the options that run a program again, but for its seed */
     size_t done, counts[OUTCOME_COUNT];
     struct timespec began;
     const char *out, *folder;
     CheckOptions check;
     Outcome *outcomes; /* shared with the workers */
-    void (*work)(const RandomProgram *programs, size_t count, const CheckOptions *options,
-                 Outcome *outcomes);
+    void (*work)(const RandomProgram *programs, size_t count, const CheckOptions *options, Outcome *outcomes);
 } Run;
 
 static void run_range(const Run *r, size_t begin, size_t end) {
     RandomProgram *programs = calloc(BATCH, sizeof *programs);
-    for (size_t i = begin; programs && i < end; i++)
-        r->generate(&programs[i - begin], r->seed + i);
+    for (size_t i = begin; programs && i < end; i++) r->generate(&programs[i - begin], r->seed + i);
     if (programs) r->work(programs, end - begin, &r->check, &r->outcomes[begin]);
     free(programs);
 }
@@ -69,8 +67,7 @@ static void run_missing(Run *r, unsigned job, size_t begin, size_t end) {
         if (r->outcomes[i].kind != OUTCOME_NONE) continue;
         waitpid(start(r, job, i, i + 1), &status, 0);
         if (r->outcomes[i].kind == OUTCOME_NONE)
-            outcome_set(&r->outcomes[i], OUTCOME_BUG, "the compiler crashes or hangs: status %d",
-                        status);
+            outcome_set(&r->outcomes[i], OUTCOME_BUG, "the compiler crashes or hangs: status %d", status);
     }
 }
 
@@ -79,8 +76,8 @@ static void run_missing(Run *r, unsigned job, size_t begin, size_t end) {
 static void print_failure(const Run *r, size_t index) {
     unsigned long long seed = r->seed + index;
     const Outcome *o = &r->outcomes[index];
-    printf("seed %llu: %s: %s\n  again: %s --seed=%llu --count=1%s\n", seed,
-           outcome_name(o->kind), o->what, r->program, seed, r->again.data);
+    printf("seed %llu: %s: %s\n  again: %s --seed=%llu --count=1%s\n", seed, outcome_name(o->kind), o->what, r->program, seed,
+           r->again.data);
 }
 
 static void print_progress(const Run *r) {
@@ -88,8 +85,7 @@ static void print_progress(const Run *r) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     printf("%zu of %zu after %lld s:", r->done, r->count, (long long)(now.tv_sec - r->began.tv_sec));
     for (unsigned k = OUTCOME_OK; k < OUTCOME_COUNT; k++)
-        if (r->counts[k] || k == OUTCOME_OK)
-            printf(" %zu %s", r->counts[k], outcome_name((OutcomeKind)k));
+        if (r->counts[k] || k == OUTCOME_OK) printf(" %zu %s", r->counts[k], outcome_name((OutcomeKind)k));
     putchar('\n');
 }
 
@@ -219,8 +215,7 @@ static void list_unordered(const Run *r) {
             str_printf(&text, "r%llu floats are added in memory\n", (unsigned long long)p->seed);
     }
     snprintf(path, sizeof path, "%s/unordered.txt", r->check.folder);
-    if (!file_write_atomic(path, text.data ? text.data : "", text.len, 0644))
-        printf("%s cannot be written\n", path);
+    if (!file_write_atomic(path, text.data ? text.data : "", text.len, 0644)) printf("%s cannot be written\n", path);
     str_release(&text);
     free(p);
 }
@@ -229,8 +224,7 @@ static int summarise(Run *r) {
     size_t shrunk = 0;
     for (size_t i = 0; i < r->count; i++)
         if (r->outcomes[i].kind == OUTCOME_REFUSED)
-            printf("refused: seed %llu: %s\n", (unsigned long long)(r->seed + i),
-                   r->outcomes[i].what);
+            printf("refused: seed %llu: %s\n", (unsigned long long)(r->seed + i), r->outcomes[i].what);
     for (size_t i = 0; i < r->count && shrunk < r->most_failures; i++)
         if (outcome_failed(r->outcomes[i].kind)) {
             shrink_failure(r, i);
@@ -238,8 +232,7 @@ static int summarise(Run *r) {
         }
     printf("figure: random-sketches %zu\n", r->done);
     for (unsigned k = OUTCOME_OK; k < OUTCOME_COUNT; k++)
-        if (r->counts[k])
-            printf("figure: random-sketches-%s %zu\n", outcome_name((OutcomeKind)k), r->counts[k]);
+        if (r->counts[k]) printf("figure: random-sketches-%s %zu\n", outcome_name((OutcomeKind)k), r->counts[k]);
     return failures(r) ? 1 : 0;
 }
 
@@ -252,8 +245,7 @@ static bool number(const char *arg, const char *name, unsigned long long *value)
 
 /* What decides how a program is checked, and not which or how many. */
 static bool says_how(const char *arg) {
-    static const char *const others[] = {"--count=", "--seed=", "--jobs=", "--most-failures=",
-                                         "--out=", "--stop"};
+    static const char *const others[] = {"--count=", "--seed=", "--jobs=", "--most-failures=", "--out=", "--stop"};
     for (size_t i = 0; i < COUNT_OF(others); i++)
         if (strncmp(arg, others[i], strlen(others[i])) == 0) return false;
     return true;
@@ -269,28 +261,42 @@ static bool parse_options(Run *r, int argc, char **argv) {
     unsigned long long v;
     for (int i = 1; i < argc; i++) {
         if (says_how(argv[i])) str_printf(&r->again, " %s", argv[i]);
-        if (number(argv[i], "--count=", &v)) r->count = v;
-        else if (strcmp(argv[i], "--seed=day") == 0) r->seed = seed_of_day();
-        else if (number(argv[i], "--seed=", &v)) r->seed = v;
-        else if (number(argv[i], "--jobs=", &v)) r->jobs = v < 64 ? (unsigned)v : 64;
-        else if (number(argv[i], "--sizes=", &v)) r->check.cases.count = (unsigned)v;
-        else if (number(argv[i], "--elements=", &v)) r->check.cases.most_elements = (int64_t)v;
-        else if (number(argv[i], "--most-failures=", &v)) r->most_failures = (unsigned)v;
-        else if (strcmp(argv[i], "--stop") == 0) r->stop = true;
-        else if (strcmp(argv[i], "--biased") == 0) r->generate = program_generate_biased;
-        else if (strncmp(argv[i], "--out=", 6) == 0) r->out = argv[i] + 6;
-        else if (strncmp(argv[i], "--arch=", 7) == 0) r->check.arch = argv[i] + 7;
-        else if (strncmp(argv[i], "--optimise=", 11) == 0) r->check.optimise = argv[i] + 11;
+        if (number(argv[i], "--count=", &v))
+            r->count = v;
+        else if (strcmp(argv[i], "--seed=day") == 0)
+            r->seed = seed_of_day();
+        else if (number(argv[i], "--seed=", &v))
+            r->seed = v;
+        else if (number(argv[i], "--jobs=", &v))
+            r->jobs = v < 64 ? (unsigned)v : 64;
+        else if (number(argv[i], "--sizes=", &v))
+            r->check.cases.count = (unsigned)v;
+        else if (number(argv[i], "--elements=", &v))
+            r->check.cases.most_elements = (int64_t)v;
+        else if (number(argv[i], "--most-failures=", &v))
+            r->most_failures = (unsigned)v;
+        else if (strcmp(argv[i], "--stop") == 0)
+            r->stop = true;
+        else if (strcmp(argv[i], "--biased") == 0)
+            r->generate = program_generate_biased;
+        else if (strncmp(argv[i], "--out=", 6) == 0)
+            r->out = argv[i] + 6;
+        else if (strncmp(argv[i], "--arch=", 7) == 0)
+            r->check.arch = argv[i] + 7;
+        else if (strncmp(argv[i], "--optimise=", 11) == 0)
+            r->check.optimise = argv[i] + 11;
         else if (strcmp(argv[i], "--passes") == 0) {
             r->work = check_passes;
             r->check.arch = NULL;
             r->check.cases.most_elements = 1000;
-        } else if (strcmp(argv[i], "--assemble") == 0) r->check.assemble = true;
+        } else if (strcmp(argv[i], "--assemble") == 0)
+            r->check.assemble = true;
         else if (strncmp(argv[i], "--artifacts=", 12) == 0) {
             r->work = check_artifacts;
             r->check.folder = argv[i] + 12;
             r->check.arch = "sm_90a";
-        } else return false;
+        } else
+            return false;
     }
     return r->count > 0 && r->jobs > 0;
 }
@@ -317,10 +323,15 @@ static void remove_folders(const Run *r) {
 }
 
 int main(int argc, char **argv) {
-    Run r = {.seed = 1, .count = 100, .jobs = 2, .most_failures = 5, .out = ".",
-             .check = {.cases = {3, 20000}, .target = "openmp", .arch = "x86-64-v3",
-                       .optimise = "-O3"},
-             .work = check_batch, .generate = program_generate, .program = argv[0]};
+    Run r = {.seed = 1,
+             .count = 100,
+             .jobs = 2,
+             .most_failures = 5,
+             .out = ".",
+             .check = {.cases = {3, 20000}, .target = "openmp", .arch = "x86-64-v3", .optimise = "-O3"},
+             .work = check_batch,
+             .generate = program_generate,
+             .program = argv[0]};
     char folder[64];
     str_init(&r.again);
     clock_gettime(CLOCK_MONOTONIC, &r.began);

@@ -55,9 +55,7 @@ static bool drop_nodes(Shrinker *s) {
         for (unsigned by = 0; live[i] && by < i; by++) {
             const Node *n = &s->p->nodes[i], *m = &s->p->nodes[by];
             bool alike = n->dtype == m->dtype || (m->dtype != DTYPE_BOOL && n->dtype != DTYPE_BOOL);
-            if (node_is_bare(m) ||
-                !alike || !same_form(&n->form, &m->form))
-                continue;
+            if (node_is_bare(m) || !alike || !same_form(&n->form, &m->form)) continue;
             RandomProgram q = *s->p;
             replace(&q, i, by);
             if (!keep(s, &q)) continue;

@@ -4,11 +4,10 @@
 #include "../unit/check.h"
 #include "support.h"
 
-static inline void npy_file_write(const char *path, const char *descr, const char *fortran,
-                                  const char *shape, const void *data, size_t size) {
+static inline void npy_file_write(const char *path, const char *descr, const char *fortran, const char *shape, const void *data,
+                                  size_t size) {
     char dict[200];
-    int n = snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }\n",
-                     descr, fortran, shape);
+    int n = snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }\n", descr, fortran, shape);
     Str s;
     str_init(&s);
     str_append_n(&s, "\x93NUMPY\x01\x00", 8);

@@ -6,15 +6,15 @@
 
 #include <math.h>
 
-#define PLANT_GRAPH                                                                                \
-    "sketchc.ir 1\n"                                                                               \
-    "case @small {N = 5, M = 7; X = normal(0.0, 1.0)}\n"                                           \
-    "case @tiles {N = 64, M = 33}\n"                                                               \
-    "case @empty {N = 0, M = 4}\n"                                                                 \
-    "func @twice graph (tensor %X: tensor<[N, M] x f32> in, symbol %N: index, symbol %M: index) "  \
-    "{\n"                                                                                          \
-    "    %Y = add(%X, %X) : tensor<[N, M] x f32>\n"                                                \
-    "    return(%Y) {names = [\"Y\"]}\n"                                                           \
+#define PLANT_GRAPH                                                                                                                        \
+    "sketchc.ir 1\n"                                                                                                                       \
+    "case @small {N = 5, M = 7; X = normal(0.0, 1.0)}\n"                                                                                   \
+    "case @tiles {N = 64, M = 33}\n"                                                                                                       \
+    "case @empty {N = 0, M = 4}\n"                                                                                                         \
+    "func @twice graph (tensor %X: tensor<[N, M] x f32> in, symbol %N: index, symbol %M: index) "                                          \
+    "{\n"                                                                                                                                  \
+    "    %Y = add(%X, %X) : tensor<[N, M] x f32>\n"                                                                                        \
+    "    return(%Y) {names = [\"Y\"]}\n"                                                                                                   \
     "}\n"
 
 static inline const Aff *plant_formula(Artifact *a, const char *text) {
@@ -37,16 +37,8 @@ static inline Artifact *plant(Arena *arena, const char *body) {
                     .graph = PLANT_GRAPH};
     a->param_count = 4;
     a->params = ARENA_ARRAY(arena, ArtifactParam, 4);
-    a->params[0] = (ArtifactParam){.kind = ARTIFACT_TENSOR,
-                                   .name = "X",
-                                   .dtype = DTYPE_F32,
-                                   .direction = ARTIFACT_IN,
-                                   .rank = 2};
-    a->params[1] = (ArtifactParam){.kind = ARTIFACT_TENSOR,
-                                   .name = "Y",
-                                   .dtype = DTYPE_F32,
-                                   .direction = ARTIFACT_OUT,
-                                   .rank = 2};
+    a->params[0] = (ArtifactParam){.kind = ARTIFACT_TENSOR, .name = "X", .dtype = DTYPE_F32, .direction = ARTIFACT_IN, .rank = 2};
+    a->params[1] = (ArtifactParam){.kind = ARTIFACT_TENSOR, .name = "Y", .dtype = DTYPE_F32, .direction = ARTIFACT_OUT, .rank = 2};
     for (int i = 0; i < 2; i++) {
         a->params[i].extents[0] = plant_formula(a, "N");
         a->params[i].extents[1] = plant_formula(a, "M");
@@ -64,31 +56,30 @@ static inline Artifact *plant(Arena *arena, const char *body) {
                            .args = args};
     a->step_count = 1;
     a->steps = ARENA_NEW(arena, ArtifactStep);
-    a->steps[0] =
-        (ArtifactStep){.kind = ARTIFACT_KERNEL, .name = "plant", .version_count = 1, .versions = v};
-    char *source = arena_printf(arena,
-                                "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
-                                "#include <sys/mman.h>\n#include <sys/socket.h>\n#include <sys/stat.h>\n#include <unistd.h>\n"
-                                "int plant(float *X, float *Y, int64_t N, int64_t M);\n"
-                                "int plant(float *X, float *Y, int64_t N, int64_t M) {\n%s\n}\n",
-                                body);
+    a->steps[0] = (ArtifactStep){.kind = ARTIFACT_KERNEL, .name = "plant", .version_count = 1, .versions = v};
+    char *source = arena_printf(
+        arena,
+        "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
+        "#include <sys/mman.h>\n#include <sys/socket.h>\n#include <sys/stat.h>\n#include <unistd.h>\n"
+        "int plant(float *X, float *Y, int64_t N, int64_t M);\n"
+        "int plant(float *X, float *Y, int64_t N, int64_t M) {\n%s\n}\n",
+        body);
     a->blob_count = 1;
     a->blobs = ARENA_NEW(arena, ArtifactBlob);
-    a->blobs[0] =
-        (ArtifactBlob){ARTIFACT_C, "native", (const unsigned char *)source, strlen(source)};
+    a->blobs[0] = (ArtifactBlob){ARTIFACT_C, "native", (const unsigned char *)source, strlen(source)};
     const char *error = artifact_check(a, arena);
     CHECK_STR(error ? error : "", "");
     return a;
 }
 
 /* A pipe among its descriptors, or more than one socket: `channels` is more than 1. */
-#define PLANT_LOOKS_FOR_CHANNELS                                                                   \
-    "struct stat s; int channels = 0;\n"                                                              \
-    "for (int fd = 3; fd < 1024; fd++)\n"                                                             \
+#define PLANT_LOOKS_FOR_CHANNELS                                                                                                           \
+    "struct stat s; int channels = 0;\n"                                                                                                   \
+    "for (int fd = 3; fd < 1024; fd++)\n"                                                                                                  \
     "    if (fstat(fd, &s) == 0) channels += S_ISFIFO(s.st_mode) ? 2 : S_ISSOCK(s.st_mode);\n"
 
-#define PLANT_GOOD                                                                                 \
-    "#pragma omp parallel for\n"                                                                   \
-    "for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i];\n"                                    \
+#define PLANT_GOOD                                                                                                                         \
+    "#pragma omp parallel for\n"                                                                                                           \
+    "for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i];\n"                                                                            \
     "return 0;"
 #endif

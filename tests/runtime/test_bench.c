@@ -32,8 +32,7 @@ static void test_figures(void) {
 /* Correct at first, lazy from the tenth launch on: verify's two launches cannot see this. */
 static void test_timed_launches_are_checked(void) {
     Arena *arena = arena_create();
-    RtBenchReport r =
-        bench(arena, "static int calls; if (++calls > 9) return 0;\n" PLANT_GOOD, "tiles");
+    RtBenchReport r = bench(arena, "static int calls; if (++calls > 9) return 0;\n" PLANT_GOOD, "tiles");
     CHECK(r.error.status == RT_SECOND_LAUNCH && strstr(r.error.text, "the last timed launch"));
     CHECK(r.timings[0].status == RT_SECOND_LAUNCH && !r.timings[0].checked);
     arena_destroy(arena);
@@ -42,9 +41,7 @@ static void test_timed_launches_are_checked(void) {
 static void test_hang(void) {
     Arena *arena = arena_create();
     RtOptions options = {.cache_dir = "", .time_limit_s = 1, .case_name = "small"};
-    RtBenchReport r =
-        rt_bench(plant(arena, "static volatile int n; if (n++ > 3) for (;;) n = 9;\n" PLANT_GOOD),
-                 &options, arena);
+    RtBenchReport r = rt_bench(plant(arena, "static volatile int n; if (n++ > 3) for (;;) n = 9;\n" PLANT_GOOD), &options, arena);
     CHECK(r.error.status == RT_HANG && strstr(r.error.text, "a timed launch"));
     arena_destroy(arena);
 }
@@ -62,13 +59,14 @@ static void test_no_channel_to_the_judge(void) {
 static void test_clock_that_is_not_believed(void) {
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
     Arena *arena = arena_create();
-    RtBenchReport r = bench(arena,
-                            "static const unsigned char stopped[] = {0x48, 0xc7, 0x06, 0, 0, 0, 0, 0x48, 0xc7, 0x46, 0x08, 0, 0, 0, 0, 0x31, 0xc0, 0xc3};\n"
-                            "unsigned char *clock = dlsym(RTLD_DEFAULT, \"clock_gettime\");\n"
-                            "mprotect((void *)((uintptr_t)clock & ~(uintptr_t)4095), 8192, PROT_READ | PROT_WRITE | PROT_EXEC);\n"
-                            "memcpy(clock, stopped, sizeof stopped);\n"
-                            "usleep(5000);\n" PLANT_GOOD,
-                            "tiles");
+    RtBenchReport r = bench(
+        arena,
+        "static const unsigned char stopped[] = {0x48, 0xc7, 0x06, 0, 0, 0, 0, 0x48, 0xc7, 0x46, 0x08, 0, 0, 0, 0, 0x31, 0xc0, 0xc3};\n"
+        "unsigned char *clock = dlsym(RTLD_DEFAULT, \"clock_gettime\");\n"
+        "mprotect((void *)((uintptr_t)clock & ~(uintptr_t)4095), 8192, PROT_READ | PROT_WRITE | PROT_EXEC);\n"
+        "memcpy(clock, stopped, sizeof stopped);\n"
+        "usleep(5000);\n" PLANT_GOOD,
+        "tiles");
     CHECK(r.error.status == RT_OK && strstr(r.timings[0].text, "the judging process's clock"));
     CHECK(r.timings[0].median_s > 5e-3 && r.timings[0].p5_s > 5e-3);
     arena_destroy(arena);
@@ -93,8 +91,7 @@ static void test_baseline(void) {
     Arena *arena = arena_create();
     char folder[] = "/tmp/sketchc-baseline-XXXXXX"; /* compiled once */
     CHECK(mkdtemp(folder) != NULL);
-    RtOptions options = {
-        .cache_dir = folder, .samples = 11, .case_name = "tiles", .time_limit_s = 5};
+    RtOptions options = {.cache_dir = folder, .samples = 11, .case_name = "tiles", .time_limit_s = 5};
     options.baseline = "sh -c 'read x; case \"$x\" in *tiles*) echo ready;; esac; while read x; do "
                        "echo 0.25; done'";
     RtBenchReport r = rt_bench(plant(arena, PLANT_GOOD), &options, arena);
@@ -106,8 +103,7 @@ static void test_baseline(void) {
         RtStatus status;
     } wrong[] = {
         {"sh -c 'echo no'", "the baseline answered 'no', not 'ready'", RT_BAD_INPUT},
-        {"sh -c 'echo ready; read x; read x; echo fast'",
-         "the baseline answered 'fast', not a number of seconds", RT_BAD_INPUT},
+        {"sh -c 'echo ready; read x; read x; echo fast'", "the baseline answered 'fast', not a number of seconds", RT_BAD_INPUT},
         {"sh -c 'echo ready'", "the baseline ended", RT_ABORT},
         {"no-such-program-anywhere", "cannot be started", RT_MISSING},
         {"sh -c 'echo", "closed quotes", RT_BAD_OPTION},
@@ -129,16 +125,14 @@ static void test_calibration(void) {
     RtOptions options = {.cache_dir = folder};
     RtCeilings first, second;
     RtError e = rt_calibrate(true, &options, &first);
-    CHECK(e.status == RT_OK && first.copy_gb_per_s > 0 && first.read_gb_per_s > 0 &&
-          first.fill_gb_per_s > 0);
+    CHECK(e.status == RT_OK && first.copy_gb_per_s > 0 && first.read_gb_per_s > 0 && first.fill_gb_per_s > 0);
     Device d;
     CHECK(device_open_cpu(&d).status == RT_OK && ceilings_recall(&d, folder, &second));
     CHECK(memcmp(&first, &second, sizeof first) == 0);
     d.ops->close(&d);
     options.samples = 10, options.case_name = "tiles";
     RtBenchReport r = rt_bench(plant(arena, PLANT_GOOD), &options, arena);
-    CHECK(r.error.status == RT_OK && r.timings[0].null_s == first.null_s &&
-          r.timings[0].percent_of_read > 0);
+    CHECK(r.error.status == RT_OK && r.timings[0].null_s == first.null_s && r.timings[0].percent_of_read > 0);
     Str json;
     str_init(&json);
     rt_ceilings_json(&first, &e, &json);

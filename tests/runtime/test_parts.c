@@ -22,15 +22,13 @@ static void test_npy(void) {
     CHECK(parse("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n", &h));
     CHECK(h.rank == 2 && h.extents[1] == 3 && h.elements == 6 && !h.fortran);
     CHECK_STR(h.descr, "<f4");
-    CHECK(parse("{'shape': (), 'fortran_order': True, 'descr': '|u1'}", &h) && h.rank == 0 &&
-          h.elements == 1 && h.fortran);
+    CHECK(parse("{'shape': (), 'fortran_order': True, 'descr': '|u1'}", &h) && h.rank == 0 && h.elements == 1 && h.fortran);
     CHECK(parse("{'descr': '<f4', 'fortran_order': False, 'shape': (7,)}", &h) && h.rank == 1);
     CHECK(!parse("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (7,)}", &h));
     CHECK(!parse("{'descr': '<f4', 'fortran_order': False}", &h));
     CHECK(!parse("{'descr': '<f4', 'fortran_order': False, 'shape': (1,2,3,4,5,6,7,8,9)}", &h));
     CHECK(!parse("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", &h));
-    CHECK(!parse("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296, 4)}",
-                 &h));
+    CHECK(!parse("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296, 4)}", &h));
     CHECK(!parse("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", &h));
     CHECK(!parse("{'descr': '<f4", &h));
     for (unsigned rank = 0; rank <= 8; rank++) { /* what we write, we read */
@@ -38,8 +36,7 @@ static void test_npy(void) {
         char head[NPY_HEADER];
         char error[RT_TEXT];
         npy_print_header(head, DTYPE_BF16, rank, extents);
-        CHECK(npy_parse((unsigned char *)head, sizeof head, &h, error) && h.rank == rank &&
-              h.data_offset == NPY_HEADER);
+        CHECK(npy_parse((unsigned char *)head, sizeof head, &h, error) && h.rank == rank && h.data_offset == NPY_HEADER);
         CHECK_STR(h.descr, "<u2");
     }
 }
@@ -54,8 +51,7 @@ static void test_npy_damage(void) {
         for (unsigned v = 0; v < 256; v++) {
             memcpy(copy, head, sizeof head);
             copy[i] = (char)v;
-            if (npy_parse((unsigned char *)copy, sizeof copy, &h, error))
-                CHECK(h.rank <= 8 && h.data_offset <= sizeof copy);
+            if (npy_parse((unsigned char *)copy, sizeof copy, &h, error)) CHECK(h.rank <= 8 && h.data_offset <= sizeof copy);
         }
 }
 
@@ -105,35 +101,26 @@ static void test_plan(void) {
     v[1].grid[1] = plant_formula(a, "M - 6");
     a->steps[0].versions = v;
     a->steps[0].version_count = 2;
-    CHECK(complete(arena, a, 17, 8, &b).status == RT_OK &&
-          plan_launches(&b, arena, NULL, &launches, &count).status == RT_OK);
-    CHECK(count == 1 && launches[0].version_index == 0 && launches[0].grid[0] == 3 &&
-          !launches[0].skip);
-    CHECK(complete(arena, a, 500, 7, &b).status == RT_OK &&
-          plan_launches(&b, arena, NULL, &launches, &count).status == RT_OK);
+    CHECK(complete(arena, a, 17, 8, &b).status == RT_OK && plan_launches(&b, arena, NULL, &launches, &count).status == RT_OK);
+    CHECK(count == 1 && launches[0].version_index == 0 && launches[0].grid[0] == 3 && !launches[0].skip);
+    CHECK(complete(arena, a, 500, 7, &b).status == RT_OK && plan_launches(&b, arena, NULL, &launches, &count).status == RT_OK);
     CHECK(launches[0].version_index == 1 && launches[0].grid[0] == 132 && launches[0].grid[1] == 1);
-    CHECK(complete(arena, a, 0, 8, &b).status == RT_OK &&
-          plan_launches(&b, arena, NULL, &launches, &count).status == RT_OK);
+    CHECK(complete(arena, a, 0, 8, &b).status == RT_OK && plan_launches(&b, arena, NULL, &launches, &count).status == RT_OK);
     CHECK(launches[0].skip);
     /* Addresses that the wide version cannot take. */
     uint64_t *addresses = ARENA_ARRAY(arena, uint64_t, a->param_count + 1);
     for (size_t i = 0; i < a->param_count; i++) addresses[i] = 4096;
     v[0].pointer_align = 16;
-    CHECK(complete(arena, a, 500, 8, &b).status == RT_OK &&
-          plan_launches(&b, arena, addresses, &launches, &count).status == RT_OK);
+    CHECK(complete(arena, a, 500, 8, &b).status == RT_OK && plan_launches(&b, arena, addresses, &launches, &count).status == RT_OK);
     CHECK(launches[0].version_index == 0);
     addresses[v[0].args[0]] += 4;
-    CHECK(plan_launches(&b, arena, addresses, &launches, &count).status == RT_OK &&
-          launches[0].version_index == 1);
+    CHECK(plan_launches(&b, arena, addresses, &launches, &count).status == RT_OK && launches[0].version_index == 1);
     CHECK(complete(arena, a, 0, 7, &b).status == RT_OK);
-    CHECK(plan_launches(&b, arena, NULL, &launches, &count).status ==
-          RT_LAUNCH_FAILED); /* no version fits */
+    CHECK(plan_launches(&b, arena, NULL, &launches, &count).status == RT_LAUNCH_FAILED); /* no version fits */
     CHECK(complete(arena, a, 3, 5, &b).status == RT_OK);
-    CHECK(plan_launches(&b, arena, NULL, &launches, &count).status ==
-          RT_LAUNCH_FAILED); /* a negative grid */
+    CHECK(plan_launches(&b, arena, NULL, &launches, &count).status == RT_LAUNCH_FAILED); /* a negative grid */
     CHECK(complete(arena, a, 3, 70007, &b).status == RT_OK);
-    CHECK(plan_launches(&b, arena, NULL, &launches, &count).status ==
-          RT_LAUNCH_FAILED); /* y beyond 65,535 */
+    CHECK(plan_launches(&b, arena, NULL, &launches, &count).status == RT_LAUNCH_FAILED); /* y beyond 65,535 */
     arena_destroy(arena);
 }
 
@@ -196,8 +183,7 @@ static void test_cache(void) {
     CHECK_STR(cache.dir, dir);
     CHECK(!cache_get(&cache, key, "so", &payload));
     cache_put(&cache, key, "so", "content", 7);
-    CHECK(cache_get(&cache, key, "so", &payload) && payload.len == 7 &&
-          memcmp(payload.data, "content", 7) == 0);
+    CHECK(cache_get(&cache, key, "so", &payload) && payload.len == 7 && memcmp(payload.data, "content", 7) == 0);
     CHECK(!cache_get(&cache, other, "so", &payload));
     CHECK(rt_cache_info(dir, &info) && info.entries == 1 && info.bytes == 39);
     cache_path(&cache, key, "so", path, sizeof path);
@@ -215,8 +201,7 @@ static void test_cache(void) {
         usleep(20000); /* file times must differ for the oldest to be known */
     }
     CHECK(rt_cache_info(dir, &info) && info.bytes <= 100 && info.entries == 2);
-    CHECK(cache_get(&cache, (Hash128){3, 9}, "so", &payload) &&
-          !cache_get(&cache, (Hash128){0, 9}, "so", &payload));
+    CHECK(cache_get(&cache, (Hash128){3, 9}, "so", &payload) && !cache_get(&cache, (Hash128){0, 9}, "so", &payload));
     CHECK(rt_cache_clear(dir) == 2 && rmdir(dir) == 0);
     cache_open(&cache, "");
     CHECK_STR(cache.dir, "");

@@ -18,8 +18,7 @@ static IrModule *build(Unit *u, const char *path, size_t count, const FrontendDe
     Str text;
     str_init(&text);
     CHECK(file_read(path, 1 << 20, &text));
-    File *file = frontend_parse(u->arena, u->sources,
-                                source_add(u->sources, path, text.data, text.len), &u->diags);
+    File *file = frontend_parse(u->arena, u->sources, source_add(u->sources, path, text.data, text.len), &u->diags);
     FrontendOptions options = {.defines = defines, .define_count = count};
     bool ok = frontend_check(u->arena, file, &options, &u->diags);
     IrModule *m = ok ? frontend_build(u->arena, u->sources, file, &u->diags) : NULL;
@@ -42,8 +41,7 @@ static void lower(Unit *u, IrModule *m, const Target *target) {
     pass_report_release(&report);
 }
 
-static Artifact *pack(Unit *u, IrModule *m, const Target *target, size_t count,
-                      const FrontendDefine *defines) {
+static Artifact *pack(Unit *u, IrModule *m, const Target *target, size_t count, const FrontendDefine *defines) {
     Str code;
     EmitOptions options = {.arch = target->name};
     str_init(&code);
@@ -52,8 +50,7 @@ static Artifact *pack(Unit *u, IrModule *m, const Target *target, size_t count,
     CHECK(ok);
     ArtifactBlob blob = {ARTIFACT_C, "native", (const unsigned char *)code.data, code.len};
     ArtifactConstexpr *taken = ARENA_ARRAY(u->arena, ArtifactConstexpr, count + 1);
-    for (size_t i = 0; i < count; i++)
-        taken[i] = (ArtifactConstexpr){defines[i].name, defines[i].value};
+    for (size_t i = 0; i < count; i++) taken[i] = (ArtifactConstexpr){defines[i].name, defines[i].value};
     ArtifactSpec spec = {.kernels = m,
                          .graph = m,
                          .name = "test",

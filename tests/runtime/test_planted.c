@@ -11,9 +11,7 @@ static const struct {
 } plants[] = {
     {"correct", PLANT_GOOD, RT_OK, ""},
     {"zeros", "memset(Y, 0, (size_t)(N * M) * 4); return 0;", RT_MISMATCH, "bound"},
-    {"last tile skipped",
-     "for (int64_t i = 0; i < N * M / 16 * 16; i++) Y[i] = X[i] + X[i]; return 0;", RT_NOT_WRITTEN,
-     "unwritten"},
+    {"last tile skipped", "for (int64_t i = 0; i < N * M / 16 * 16; i++) Y[i] = X[i] + X[i]; return 0;", RT_NOT_WRITTEN, "unwritten"},
     {"moved element",
      "for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i];"
      "if (N * M > 9) { float t = Y[8]; Y[8] = Y[9]; Y[9] = t; } return 0;",
@@ -32,39 +30,37 @@ static const struct {
      "for (int64_t i = 0; i < N * M; i++) { Y[i] = X[i] + X[i]; } if (N * M) X[N * M - 1] += 1; "
      "return 0;",
      RT_INPUT_MODIFIED, "input_modified"},
-    {"write past the end",
-     "for (int64_t i = 0; i < N * M + 1; i++) Y[i] = i < N * M ? X[i] + X[i] : 1; return 0;",
+    {"write past the end", "for (int64_t i = 0; i < N * M + 1; i++) Y[i] = i < N * M ? X[i] + X[i] : 1; return 0;", RT_OUT_OF_BOUNDS,
+     "guard"},
+    {"write before the start", "for (int64_t i = -2; i < N * M; i++) Y[i] = i >= 0 ? X[i] + X[i] : 1; return 0;", RT_OUT_OF_BOUNDS,
+     "guard"},
+    {"write 10 KiB past the end", "for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i]; Y[N * M + 2560] = 1; return 0;",
      RT_OUT_OF_BOUNDS, "guard"},
-    {"write before the start",
-     "for (int64_t i = -2; i < N * M; i++) Y[i] = i >= 0 ? X[i] + X[i] : 1; return 0;",
-     RT_OUT_OF_BOUNDS, "guard"},
-    {"write 10 KiB past the end",
-     "for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i]; Y[N * M + 2560] = 1; return 0;", RT_OUT_OF_BOUNDS, "guard"},
-    {"write 10 KiB before the start",
-     "for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i]; Y[-2560] = 1; return 0;", RT_OUT_OF_BOUNDS, "guard"},
+    {"write 10 KiB before the start", "for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i]; Y[-2560] = 1; return 0;", RT_OUT_OF_BOUNDS,
+     "guard"},
     {"read one element past the end",
-     "volatile float next = X[N * M]; for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i]; return next == 12345;",
-     RT_OUT_OF_BOUNDS, "guard"},
+     "volatile float next = X[N * M]; for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i]; return next == 12345;", RT_OUT_OF_BOUNDS,
+     "guard"},
     {"read one element before the start",
-     "volatile float last = X[-1]; for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i]; return last == 12345;",
-     RT_OUT_OF_BOUNDS, "guard"},
+     "volatile float last = X[-1]; for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i]; return last == 12345;", RT_OUT_OF_BOUNDS,
+     "guard"},
     {"takes the key for a result", /* no variable of that name, nor its value in what the system shows of the process */
      "static char all[1 << 20]; FILE *f = fopen(\"/proc/self/environ\", \"rb\"); size_t n = f ? fread(all, 1, sizeof all - 1, f) : 0; "
      "for (size_t i = 0; i + 1 < n; i++) if (!all[i]) all[i] = 32;"
      "int found = getenv(\"SKETCHC_API_KEY\") || getenv(\"UNKNOWN_SECRET\") || strstr(all, \"hunter2\") || !getenv(\"PATH\");"
-     "for (int64_t i = 0; i < N * M; i++) Y[i] = found ? 1 : X[i] + X[i]; return 0;", RT_OK, ""},
+     "for (int64_t i = 0; i < N * M; i++) Y[i] = found ? 1 : X[i] + X[i]; return 0;",
+     RT_OK, ""},
     {"looks for a channel to the judge",
-     PLANT_LOOKS_FOR_CHANNELS
-     "for (int64_t i = 0; i < N * M; i++) Y[i] = channels > 1 ? 1 : X[i] + X[i]; return 0;", RT_OK, ""},
+     PLANT_LOOKS_FOR_CHANNELS "for (int64_t i = 0; i < N * M; i++) Y[i] = channels > 1 ? 1 : X[i] + X[i]; return 0;", RT_OK, ""},
     {"answers in its process's name", /* that all went well, to every request to come */
-     "static char well[1 << 16]; for (int fd = 3; fd < 1024; fd++) send(fd, well, sizeof well, MSG_DONTWAIT | MSG_NOSIGNAL); return 0;", RT_FAULT, NULL},
+     "static char well[1 << 16]; for (int fd = 3; fd < 1024; fd++) send(fd, well, sizeof well, MSG_DONTWAIT | MSG_NOSIGNAL); return 0;",
+     RT_FAULT, NULL},
     {"skipped from the second launch on",
      "static int calls; if (calls++) return 0; for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + "
      "X[i]; return 0;",
      RT_SECOND_LAUNCH, "second_launch"},
     {"hang", "for (volatile int64_t i = 0;; i++) Y[0] = 1; return (int)M;", RT_HANG, "timeout"},
-    {"invalid access", "*(volatile int *)(uintptr_t)(8 + N - N) = (int)M; return 0;", RT_FAULT,
-     "fault"},
+    {"invalid access", "*(volatile int *)(uintptr_t)(8 + N - N) = (int)M; return 0;", RT_FAULT, "fault"},
     {"illegal instruction", "__builtin_trap(); return 0;", RT_FAULT, "fault"},
     {"abort", "abort(); return 0;", RT_ABORT, "fault"},
     {"exit", "exit(0); return 0;", RT_ABORT, "fault"},
@@ -75,9 +71,8 @@ static void test_plant(size_t i) {
     Arena *arena = arena_create();
     RtOptions options = {.cache_dir = "", .seed = 7, .time_limit_s = 2, .no_ragged = true};
     RtVerifyReport report = rt_verify(plant(arena, plants[i].body), &options, arena);
-    printf("%-36s %-15s %s\n", plants[i].name, rt_status_name(report.error.status),
-           report.error.text);
-    if (!plants[i].check) { /* any verdict but a good one */
+    printf("%-36s %-15s %s\n", plants[i].name, rt_status_name(report.error.status), report.error.text);
+    if (!plants[i].check) {                                        /* any verdict but a good one */
         CHECK(report.error.status != RT_OK && report.passed <= 1); /* one of no elements */
         arena_destroy(arena);
         return;
@@ -86,13 +81,11 @@ static void test_plant(size_t i) {
     CHECK(report.count == 3);
     bool named = plants[i].status == RT_OK;
     for (size_t k = 0; k < report.count; k++)
-        named = named || (report.verdicts[k].status == plants[i].status &&
-                          strcmp(report.verdicts[k].check, plants[i].check) == 0);
+        named = named || (report.verdicts[k].status == plants[i].status && strcmp(report.verdicts[k].check, plants[i].check) == 0);
     CHECK(named);
     if (plants[i].status == RT_OK) {
         CHECK(report.passed == 3 && report.failed == 0);
-        CHECK(report.verdicts[0].compared == 35 && report.verdicts[0].elements == 35 &&
-              !report.verdicts[0].sampled);
+        CHECK(report.verdicts[0].compared == 35 && report.verdicts[0].elements == 35 && !report.verdicts[0].sampled);
         CHECK(report.verdicts[0].worst_ratio <= 1);
     }
     arena_destroy(arena);
@@ -102,13 +95,10 @@ static void test_plant(size_t i) {
 static void test_crash_is_confined(void) {
     Arena *arena = arena_create();
     RtOptions options = {.cache_dir = "", .no_ragged = true};
-    Artifact *a = plant(
-        arena,
-        "if (N == 64) abort(); for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i]; return 0;");
+    Artifact *a = plant(arena, "if (N == 64) abort(); for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i]; return 0;");
     RtVerifyReport report = rt_verify(a, &options, arena);
     CHECK(report.count == 3 && report.passed == 2 && report.failed == 1);
-    CHECK(report.verdicts[0].status == RT_OK && report.verdicts[1].status == RT_ABORT &&
-          report.verdicts[2].status == RT_OK);
+    CHECK(report.verdicts[0].status == RT_OK && report.verdicts[1].status == RT_ABORT && report.verdicts[2].status == RT_OK);
     arena_destroy(arena);
 }
 
@@ -122,8 +112,7 @@ static void test_ragged_sizes(void) {
     RtVerifyReport report = rt_verify(a, &options, arena);
     CHECK(report.error.status == RT_OK && report.passed > 8);
     /* A fault at sizes just above the tile, which no declared case has. */
-    a = plant(arena,
-              "for (int64_t i = 0; i < N * M; i++) Y[i] = M == 17 ? 0 : X[i] + X[i]; return 0;");
+    a = plant(arena, "for (int64_t i = 0; i < N * M; i++) Y[i] = M == 17 ? 0 : X[i] + X[i]; return 0;");
     a->constexprs = &tile;
     a->constexpr_count = 1;
     report = rt_verify(a, &options, arena);
@@ -136,8 +125,7 @@ static void test_size_limit(void) {
     RtOptions options = {.cache_dir = "", .no_ragged = true, .max_bytes = 1000};
     RtVerifyReport report = rt_verify(plant(arena, PLANT_GOOD), &options, arena);
     CHECK(report.error.status == RT_OK && report.skipped == 1 && report.passed == 2);
-    CHECK(report.verdicts[1].status == RT_SKIPPED &&
-          strstr(report.verdicts[1].text, "--max-bytes"));
+    CHECK(report.verdicts[1].status == RT_SKIPPED && strstr(report.verdicts[1].text, "--max-bytes"));
     options.case_name = "tiles"; /* asked for by name: run all the same */
     report = rt_verify(plant(arena, PLANT_GOOD), &options, arena);
     CHECK(report.error.status == RT_OK && report.passed == 1 && report.count == 1);

@@ -1,6 +1,6 @@
 /* Times that no machine can have are errors: of a kernel that works only when it is looked at, and by the figures of a description. */
-#include "possible.h"
 #include "plant.h"
+#include "possible.h"
 
 /* Launches: the first, three to warm up, twelve timed ones, of which the first and the last are looked at. */
 #define LAZY "static int calls; if (++calls > 5 && calls < 16) return 0;\n"

@@ -17,8 +17,7 @@ static RtError run(Arena *arena, const char *body, const char *input) {
     return rt_run(plant(arena, body), &options, 1, &in, 1, &out);
 }
 
-static void write_floats(Arena *arena, const char *name, const char *descr, const char *shape,
-                         size_t count) {
+static void write_floats(Arena *arena, const char *name, const char *descr, const char *shape, size_t count) {
     float *data = arena_alloc_array(arena, count + 1, sizeof *data);
     for (size_t i = 0; i < count; i++) data[i] = (float)i * 0.5f;
     npy_file_write(in_dir(arena, name), descr, "False", shape, data, count * sizeof *data);
@@ -46,8 +45,7 @@ static void test_result(Arena *arena) {
 
 static void refused(Arena *arena, const char *input, RtStatus status, const char *a, const char *b) {
     RtError e = run(arena, PLANT_GOOD, input);
-    if (e.status != status || !strstr(e.text, a) || !strstr(e.text, b))
-        fprintf(stderr, "%s\n", e.text);
+    if (e.status != status || !strstr(e.text, a) || !strstr(e.text, b)) fprintf(stderr, "%s\n", e.text);
     CHECK(e.status == status && strstr(e.text, a) && strstr(e.text, b));
 }
 
@@ -102,9 +100,10 @@ static void test_no_channel_to_the_judge(Arena *arena) {
     RtError e = run(arena, PLANT_LOOKS_FOR_CHANNELS "if (channels > 1) return 1;\n" PLANT_GOOD, "x.npy");
     CHECK_STR(e.text, "");
     CHECK(e.status == RT_OK);
-    e = run(arena,
-            "static char well[1 << 16]; for (int fd = 3; fd < 1024; fd++) send(fd, well, sizeof well, MSG_DONTWAIT | MSG_NOSIGNAL); return 0;",
-            "x.npy");
+    e = run(
+        arena,
+        "static char well[1 << 16]; for (int fd = 3; fd < 1024; fd++) send(fd, well, sizeof well, MSG_DONTWAIT | MSG_NOSIGNAL); return 0;",
+        "x.npy");
     CHECK(rt_failed(&e)); /* nothing was written, whatever it said */
     /* Memory that is read beside a tensor ends it, as in verify. */
     CHECK(run(arena, "volatile float next = X[N * M]; (void)next;\n" PLANT_GOOD, "x.npy").status == RT_OUT_OF_BOUNDS);

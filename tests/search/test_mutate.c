@@ -7,9 +7,9 @@
 #include <string.h>
 
 static int failures;
-#define CHECK(what)                                                                                \
-    do {                                                                                           \
-        if (!(what)) failures += printf("%s:%d: %s\n", __FILE__, __LINE__, #what) > 0;             \
+#define CHECK(what)                                                                                                                        \
+    do {                                                                                                                                   \
+        if (!(what)) failures += printf("%s:%d: %s\n", __FILE__, __LINE__, #what) > 0;                                                     \
     } while (0)
 
 static const char sketch[] = "sketch s implements o {\n"
@@ -40,8 +40,7 @@ static void test_mutations(void) {
     CHECK(yields(MUTATION_TUNE, "    constexpr: T = 128;\n"));
     CHECK(yields(MUTATION_UNROLL, "        @llm_hint(\"unroll\", factor=4)\n        for j in"));
     CHECK(yields(MUTATION_PARALLEL, "    @llm_hint(\"parallel\", \"coreidx\")\n    for i in"));
-    CHECK(yields(MUTATION_INTERCHANGE,
-                 "    for j in range(0, ceil(N, T)):\n        for i in range(M):\n"));
+    CHECK(yields(MUTATION_INTERCHANGE, "    for j in range(0, ceil(N, T)):\n        for i in range(M):\n"));
 }
 
 static void test_repeats(void) {
@@ -50,8 +49,7 @@ static void test_repeats(void) {
         Str one, two;
         str_init(&one);
         str_init(&two);
-        bool first = mutate_sketch(sketch, (Mutation)m, &a, &one),
-             second = mutate_sketch(sketch, (Mutation)m, &b, &two);
+        bool first = mutate_sketch(sketch, (Mutation)m, &a, &one), second = mutate_sketch(sketch, (Mutation)m, &b, &two);
         CHECK(first == second && a == b && strcmp(one.data, two.data) == 0);
         str_release(&one);
         str_release(&two);
@@ -59,17 +57,14 @@ static void test_repeats(void) {
 }
 
 static void test_rules(void) {
-    static const char op[] =
-        "operator o {\n    symbols: N;\n    tensors: X[N]: f32, Y[N]: f32;\n    Y = X + 1\n"
-        "    case small { N=9 }\n}\n";
+    static const char op[] = "operator o {\n    symbols: N;\n    tensors: X[N]: f32, Y[N]: f32;\n    Y = X + 1\n"
+                             "    case small { N=9 }\n}\n";
     Proposer *rules = proposer_rules_create();
-    ProposerRequest r = {
-        .operator_name = "o", .operator_text = op, .target = "openmp", .arch = "x86-64-v3"};
+    ProposerRequest r = {.operator_name = "o", .operator_text = op, .target = "openmp", .arch = "x86-64-v3"};
     ProposerReply reply;
     proposer_reply_init(&reply);
     rules->propose(rules, &r, 1, &reply);
-    CHECK(reply.status == PROPOSED &&
-          strncmp(reply.sketch.data, "sketch o_naive implements o {", 29) == 0);
+    CHECK(reply.status == PROPOSED && strncmp(reply.sketch.data, "sketch o_naive implements o {", 29) == 0);
     proposer_reply_release(&reply);
     proposer_reply_init(&reply);
     r.attempt = 1000;

@@ -121,12 +121,18 @@ static const struct {
     void (*act)(unsigned starts);
     double limit_s;
     unsigned starts;
-} faults[] = {{"segfault", "compiler_crash", do_segfault, 60, 1}, {"loop", "hang", do_loop, 1, 1},
-              {"abort", "compiler_crash", do_abort, 60, 1},       {"flood", "hang", do_flood, 1, 1},
-              {"exit", "compiler_crash", do_exit, 60, 1},         {"eat", "compiler_memory", do_eat, 60, 1},
-              {"scribble", "compiler_crash", do_scribble, 60, 1}, {"leave", "compiler_crash", do_leave, 60, 1},
-              {"killed", "ok", do_killed, 60, 2},                 {"stack", "compiler_crash", do_stack, 60, 1},
-              {"orphan", "ok", do_orphan, 60, 2},                 {"sleep", "hang", do_sleep, 1, 1}};
+} faults[] = {{"segfault", "compiler_crash", do_segfault, 60, 1},
+              {"loop", "hang", do_loop, 1, 1},
+              {"abort", "compiler_crash", do_abort, 60, 1},
+              {"flood", "hang", do_flood, 1, 1},
+              {"exit", "compiler_crash", do_exit, 60, 1},
+              {"eat", "compiler_memory", do_eat, 60, 1},
+              {"scribble", "compiler_crash", do_scribble, 60, 1},
+              {"leave", "compiler_crash", do_leave, 60, 1},
+              {"killed", "ok", do_killed, 60, 2},
+              {"stack", "compiler_crash", do_stack, 60, 1},
+              {"orphan", "ok", do_orphan, 60, 2},
+              {"sleep", "hang", do_sleep, 1, 1}};
 
 static size_t fault_of(unsigned number) {
     return number % every ? SIZE_MAX : number / every % COUNT_OF(faults);
@@ -156,8 +162,7 @@ static unsigned problems;
 
 static void complain(unsigned number, const char *what, const char *got) {
     size_t fault = fault_of(number);
-    if (problems++ < 10)
-        fprintf(stderr, "candidate %u (%s): %s %s\n", number, fault == SIZE_MAX ? "well" : faults[fault].name, what, got);
+    if (problems++ < 10) fprintf(stderr, "candidate %u (%s): %s %s\n", number, fault == SIZE_MAX ? "well" : faults[fault].name, what, got);
 }
 
 static unsigned starts_of(unsigned number) {
@@ -252,8 +257,8 @@ int main(int argc, char **argv) {
     double took = seconds_now() - begin;
     if (store) run(count, &options, true);
     check_left();
-    printf("figure: simulated_jobs %u, %u with a fault, %u problems, %.1f s%s\n", count,
-           (count + every - 1) / every, problems, took, store ? "" : ", no store");
+    printf("figure: simulated_jobs %u, %u with a fault, %u problems, %.1f s%s\n", count, (count + every - 1) / every, problems, took,
+           store ? "" : ", no store");
     store_close(store);
     return problems || count < every * COUNT_OF(faults) ? 1 : 0;
 }

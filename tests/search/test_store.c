@@ -16,20 +16,15 @@
 
 static StoreKey key_of(char *sketch, size_t size, int writer, int n) {
     snprintf(sketch, size, "sketch s%d_%d { }", writer, n);
-    return (StoreKey){.definition = "operator o { }",
-                      .sketch = sketch,
-                      .target = "openmp",
-                      .device = "here",
-                      .case_name = "large",
-                      .environment = "{}"};
+    return (StoreKey){
+        .definition = "operator o { }", .sketch = sketch, .target = "openmp", .device = "here", .case_name = "large", .environment = "{}"};
 }
 
 static int write_all(Store *store, int writer, int count) {
     char sketch[64], line[64];
     for (int n = 0; n < count; n++) {
         StoreKey key = key_of(sketch, sizeof sketch, writer, n);
-        StoreResult r = {
-            .status = "ok", .complete = n % 2, .seconds = 1e-3 * (n + 1), .noise = 0.1};
+        StoreResult r = {.status = "ok", .complete = n % 2, .seconds = 1e-3 * (n + 1), .noise = 0.1};
         if (!store_put(store, &key, &r, "test", n ? "sketch s { }" : NULL)) return 1;
         int size = snprintf(line, sizeof line, "%d %d\n", writer, n);
         if (write(STDOUT_FILENO, line, (size_t)size) != size) return 1;
@@ -43,8 +38,7 @@ static int check(Store *store) {
     while (scanf("%d %d", &writer, &n) == 2) {
         StoreKey key = key_of(sketch, sizeof sketch, writer, n);
         StoreResult r = {0};
-        bool right = store_find(store, &key, &r) && strcmp(r.status, "ok") == 0 &&
-                     r.complete == n % 2 && r.seconds == 1e-3 * (n + 1);
+        bool right = store_find(store, &key, &r) && strcmp(r.status, "ok") == 0 && r.complete == n % 2 && r.seconds == 1e-3 * (n + 1);
         lost += !right;
         count++;
     }
@@ -79,8 +73,12 @@ static bool put_sample(Store *store, const Sample *s, unsigned random) {
     static const char *const sources[] = {"naive", "rows", "columns", "tune", "unroll", "interchange", "qwen3-coder"};
     char definition[512], sketches[COUNT][64];
     snprintf(definition, sizeof definition, "operator %s {\n}\n", s->name);
-    StoreKey key = {.definition = definition, .target = "openmp", .arch = "x86-64-v3", .case_name = "large",
-                    .device = s->ends ? "AMD EPYC, 2 cores" : hostile, .environment = "{\"sketchc\": \"0.1.0\"}"};
+    StoreKey key = {.definition = definition,
+                    .target = "openmp",
+                    .arch = "x86-64-v3",
+                    .case_name = "large",
+                    .device = s->ends ? "AMD EPYC, 2 cores" : hostile,
+                    .environment = "{\"sketchc\": \"0.1.0\"}"};
     bool ok = store_put_case(store, definition, "large", s->sizes);
     int64_t run = store_run_begin(store, &key, "islands", 3);
     double best = s->naive;
@@ -99,12 +97,19 @@ static bool put_sample(Store *store, const Sample *s, unsigned random) {
             best = r.seconds;
             from = winner = i;
         }
-        ok = store_put(store, &key, &r, source, parent < 0 ? NULL : sketches[parent]) &&
-             store_put_trial(store, run, &key, &r, &trial);
+        ok = store_put(store, &key, &r, source, parent < 0 ? NULL : sketches[parent]) && store_put_trial(store, run, &key, &r, &trial);
     }
     /* Three first answers, one of them right, one mended at once; and one that nobody gave. */
-    StoreCall call = {.proposer = "qwen3-coder", .status = "proposed", .tokens_in = 4100, .tokens_out = 600, .tokens_cached = 3500,
-                      .cost = s->roof > 0 ? 0.002 : -1, .seconds = 3, .task = "first", .definition = definition, .target = "openmp"};
+    StoreCall call = {.proposer = "qwen3-coder",
+                      .status = "proposed",
+                      .tokens_in = 4100,
+                      .tokens_out = 600,
+                      .tokens_cached = 3500,
+                      .cost = s->roof > 0 ? 0.002 : -1,
+                      .seconds = 3,
+                      .task = "first",
+                      .definition = definition,
+                      .target = "openmp"};
     for (int i = 0; ok && s->ends && i < 3; i++) {
         call.verified = i == 0;
         call.outcome = i == 0 ? "ok" : "syntax";
@@ -134,8 +139,8 @@ static bool put_sample(Store *store, const Sample *s, unsigned random) {
     small.sketch = winner < 0 ? "" : sketches[winner];
     if (ok && winner > 0) ok = store_put_measurement(store, &small, &times[1]);
     key.sketch = winner < 0 ? NULL : sketches[winner];
-    StoreRunEnd end = {.tried = COUNT + 5, .repeated = 5, .elapsed = 31, .naive_seconds = s->naive, .best_seconds = best,
-                       .complete = winner >= 0};
+    StoreRunEnd end = {
+        .tried = COUNT + 5, .repeated = 5, .elapsed = 31, .naive_seconds = s->naive, .best_seconds = best, .complete = winner >= 0};
     return ok && (!s->ends || store_run_end(store, run, &key, &end));
 }
 
@@ -156,8 +161,13 @@ static int write_tuple(Store *store, char **paths) {
         str_init(&texts[i]);
         ok = ok && file_read(paths[i], 1 << 24, &texts[i]);
     }
-    StoreKey key = {.definition = texts[0].data, .sketch = texts[1].data, .target = "openmp", .arch = "x86-64-v3",
-                    .device = "here", .environment = "{}", .case_name = "large"};
+    StoreKey key = {.definition = texts[0].data,
+                    .sketch = texts[1].data,
+                    .target = "openmp",
+                    .arch = "x86-64-v3",
+                    .device = "here",
+                    .environment = "{}",
+                    .case_name = "large"};
     StoreResult r = {.status = "ok", .complete = true, .seconds = 0.25, .noise = 0.5, .samples = 7};
     ok = ok && store_put(store, &key, &r, "rows", NULL) && store_put_artifact(store, &key, texts[2].data, texts[2].len);
     for (int i = 0; i < 3; i++) str_release(&texts[i]);
@@ -172,11 +182,11 @@ int main(int argc, char **argv) {
         free(message);
         return 2;
     }
-    int status = strcmp(argv[2], "sample") == 0 ? write_samples(store)
-        : strcmp(argv[2], "tuple") == 0 && argc == 6 ? write_tuple(store, argv + 3)
-        : strcmp(argv[2], "write") == 0 && argc == 5
-            ? write_all(store, (int)strtol(argv[3], NULL, 10), (int)strtol(argv[4], NULL, 10))
-            : check(store);
+    int status = strcmp(argv[2], "sample") == 0               ? write_samples(store)
+                 : strcmp(argv[2], "tuple") == 0 && argc == 6 ? write_tuple(store, argv + 3)
+                 : strcmp(argv[2], "write") == 0 && argc == 5
+                     ? write_all(store, (int)strtol(argv[3], NULL, 10), (int)strtol(argv[4], NULL, 10))
+                     : check(store);
     store_close(store);
     return status;
 }

@@ -20,8 +20,7 @@ static const char *option(const char *arg, const char *name) {
     return strncmp(arg, name, n) == 0 ? arg + n : NULL;
 }
 
-static bool read_options(int argc, char **argv, EmitOptions *o, const char **path,
-                         const char **target) {
+static bool read_options(int argc, char **argv, EmitOptions *o, const char **path, const char **target) {
     for (int i = 1; i < argc; i++) {
         const char *value;
         if (strcmp(argv[i], "-t") == 0 && i + 1 < argc)

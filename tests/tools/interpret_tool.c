@@ -48,9 +48,7 @@ static bool write_back(const Launch *l) {
 static IrModule *load(Arena *arena, DiagList *diags, const char *path) {
     Str text;
     str_init(&text);
-    IrModule *m = file_read(path, 64 << 20, &text)
-                      ? ir_parse(arena, diags, path, text.data, text.len)
-                      : NULL;
+    IrModule *m = file_read(path, 64 << 20, &text) ? ir_parse(arena, diags, path, text.data, text.len) : NULL;
     str_release(&text);
     return m;
 }

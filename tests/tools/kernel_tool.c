@@ -25,8 +25,14 @@ typedef struct {
 
 static Artifact *of_blob(Unit *u, ArtifactBlobKind kind, const Str *code) {
     ArtifactBlob blob = {kind, u->arch, (const unsigned char *)code->data, code->len};
-    ArtifactSpec spec = {.kernels = u->module, .graph = u->module, .name = "one", .arch = u->arch, .tool_version = "test",
-                         .target = ARTIFACT_CUDA, .blob_count = 1, .blobs = &blob};
+    ArtifactSpec spec = {.kernels = u->module,
+                         .graph = u->module,
+                         .name = "one",
+                         .arch = u->arch,
+                         .tool_version = "test",
+                         .target = ARTIFACT_CUDA,
+                         .blob_count = 1,
+                         .blobs = &blob};
     const char *error = "";
     Artifact *a = artifact_from_module(u->arena, &spec, &error);
     if (!a) fprintf(stderr, "%s\n", error);

@@ -74,8 +74,7 @@ int main(int argc, char **argv) {
     else
         diag_render_text(&diags, false, &out);
     fwrite(out.data, 1, out.len, stdout);
-    if (c.timing)
-        fprintf(stderr, "parse %.1f ms, check %.1f ms\n", parsed - start, checked - parsed);
+    if (c.timing) fprintf(stderr, "parse %.1f ms, check %.1f ms\n", parsed - start, checked - parsed);
     int status = diags.error_count ? 1 : 0;
     str_release(&text);
     str_release(&out);

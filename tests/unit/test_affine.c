@@ -115,8 +115,7 @@ static void test_overflow(void) {
     CHECK(parse("overflow()")->kind == AFF_OVERFLOW);
     CHECK(parse("overflow")->kind == AFF_SYM);
     const Aff *sum = aff_const(ctx, 0); /* more terms than the limit */
-    for (int i = 0; i < 300; i++)
-        sum = aff_add(ctx, sum, aff_sym(ctx, arena_printf(arena, "s%d", i)));
+    for (int i = 0; i < 300; i++) sum = aff_add(ctx, sum, aff_sym(ctx, arena_printf(arena, "s%d", i)));
     CHECK(sum->kind == AFF_OVERFLOW);
     const Aff *two = aff_const(ctx, 2), *three = aff_const(ctx, 3), *e = x; /* written out, thrice as long each time */
     for (int i = 0; i < 12; i++) e = aff_add(ctx, aff_mul(ctx, aff_mod(ctx, e, three), aff_floordiv(ctx, e, two)), e);
@@ -178,8 +177,7 @@ static Tree *random_tree(int depth, int64_t magnitude) {
     t->op = ops[random_in(0, (int64_t)sizeof ops - 2)];
     t->left = random_tree(depth - 1, magnitude);
     t->right = random_tree(depth - 1, magnitude);
-    if ((t->op == '/' || t->op == '%' || t->op == 'c') && random_in(0, 2))
-        *t->right = (Tree){.op = 'k', .value = random_in(1, 12)};
+    if ((t->op == '/' || t->op == '%' || t->op == 'c') && random_in(0, 2)) *t->right = (Tree){.op = 'k', .value = random_in(1, 12)};
     return t;
 }
 
@@ -280,7 +278,9 @@ static void check_conditions(const Aff *e, int64_t value) {
     for (size_t i = 0; i < count; i++) {
         int64_t left;
         if (!aff_eval(found[i].left, look_up, NULL, &left)) return;
-        all = all && (found[i].relation[0] == '>' ? left > found[i].right : found[i].relation[0] == '<' ? left <= found[i].right : left == found[i].right);
+        all = all && (found[i].relation[0] == '>'   ? left > found[i].right
+                      : found[i].relation[0] == '<' ? left <= found[i].right
+                                                    : left == found[i].right);
     }
     CHECK(!count || all == (value > 0));
 }
@@ -307,8 +307,7 @@ static void test_conditions(void) {
     conditions("min(a, min(b, min(x, y)))", ""); /* too many */
 }
 
-static void test_random(int count, int depth, int64_t magnitude, int64_t leaf_limit,
-                        int *compared) {
+static void test_random(int count, int depth, int64_t magnitude, int64_t leaf_limit, int *compared) {
     for (int n = 0; n < count; n++) {
         Tree *tree = random_tree(depth, magnitude);
         const Aff *e = build(tree);
@@ -322,10 +321,8 @@ static void test_random(int count, int depth, int64_t magnitude, int64_t leaf_li
                 Str s;
                 str_init(&s);
                 aff_print(e, &s);
-                fprintf(stderr, "%s at %lld %lld %lld %lld: got %lld want %lld\n", s.data,
-                        (long long)assignment[0], (long long)assignment[1],
-                        (long long)assignment[2], (long long)assignment[3], (long long)got,
-                        (long long)want);
+                fprintf(stderr, "%s at %lld %lld %lld %lld: got %lld want %lld\n", s.data, (long long)assignment[0],
+                        (long long)assignment[1], (long long)assignment[2], (long long)assignment[3], (long long)got, (long long)want);
             }
             CHECK(got == want);
             check_conditions(e, got);

@@ -155,8 +155,7 @@ static bool look_up(void *user, const Aff *leaf, int64_t *value) {
 static char *random_text(int depth) {
     static const char *const names[] = {"a", "b", "c", "d"};
     if (depth == 0)
-        return random_in(0, 2) ? arena_strdup(arena, names[random_in(0, 3)])
-                               : arena_printf(arena, "(%d)", (int)random_in(-9, 9));
+        return random_in(0, 2) ? arena_strdup(arena, names[random_in(0, 3)]) : arena_printf(arena, "(%d)", (int)random_in(-9, 9));
     char *x = random_text(depth - 1), *y = random_text(depth - 1);
     switch (random_in(0, 8)) {
     case 0:
@@ -257,10 +256,8 @@ static void test_random(int count) {
         CHECK(aff_prove_eq(f, e, e));
         simplified += simple != e;
     }
-    printf("%d expressions: %d lower bounds, %d exact, %d proofs, %d simplified\n", count,
-           lower_found, lower_exact, proofs, simplified);
-    CHECK(lower_found > count * 9 / 10 && lower_exact > count / 2 && proofs > count / 2 &&
-          simplified > 0);
+    printf("%d expressions: %d lower bounds, %d exact, %d proofs, %d simplified\n", count, lower_found, lower_exact, proofs, simplified);
+    CHECK(lower_found > count * 9 / 10 && lower_exact > count / 2 && proofs > count / 2 && simplified > 0);
 }
 
 int main(void) {

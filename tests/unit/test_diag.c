@@ -12,8 +12,7 @@ static uint32_t add(const char *path, const char *text) {
 static void check_positions(void) {
     uint32_t id = add("p", "ab\ncd\n\nlast"), line, column;
     const SourceFile *file = source_file(sources, id);
-    static const uint32_t want[][3] = {{0, 1, 1}, {2, 1, 3},  {3, 2, 1}, {6, 3, 1},
-                                       {7, 4, 1}, {11, 4, 5}, {99, 4, 5}};
+    static const uint32_t want[][3] = {{0, 1, 1}, {2, 1, 3}, {3, 2, 1}, {6, 3, 1}, {7, 4, 1}, {11, 4, 5}, {99, 4, 5}};
     for (size_t i = 0; i < COUNT_OF(want); i++) {
         source_position(file, want[i][0], &line, &column);
         CHECK(line == want[i][1] && column == want[i][2]);
@@ -32,8 +31,7 @@ static Str render(const DiagList *list, bool color) {
     return out;
 }
 
-static void check_text(const char *path, const char *text, uint32_t begin, uint32_t end,
-                       const char *want) {
+static void check_text(const char *path, const char *text, uint32_t begin, uint32_t end, const char *want) {
     DiagList list;
     diag_list_init(&list, arena, sources);
     diag_report(&list, DIAG_syntax_error, (Span){add(path, text), begin, end}, "text");
@@ -43,11 +41,9 @@ static void check_text(const char *path, const char *text, uint32_t begin, uint3
 }
 
 static void check_excerpts(void) {
-    check_text("a.sketch", "one\ntwo three\n", 8, 13,
-               "a.sketch:2:5: error[E0101]: text\n  2 | two three\n    |     ^~~~~\n");
+    check_text("a.sketch", "one\ntwo three\n", 8, 13, "a.sketch:2:5: error[E0101]: text\n  2 | two three\n    |     ^~~~~\n");
     /* Tabs stay tabs, a wide character takes two columns, é (two bytes) takes one. */
-    check_text("t", "\t\xc3\xa9\xef\xbc\x88x", 6, 7,
-               "t:1:7: error[E0101]: text\n  1 | \t\xc3\xa9\xef\xbc\x88x\n    | \t   ^\n");
+    check_text("t", "\t\xc3\xa9\xef\xbc\x88x", 6, 7, "t:1:7: error[E0101]: text\n  1 | \t\xc3\xa9\xef\xbc\x88x\n    | \t   ^\n");
     /* At the end of the input, and over a line end. */
     check_text("e", "ab", 2, 2, "e:1:3: error[E0101]: text\n  1 | ab\n    |   ^\n");
     check_text("m", "abc\r\nd", 1, 6, "m:1:2: error[E0101]: text\n  1 | abc\n    |  ^~\n");
@@ -94,8 +90,7 @@ static void check_notes_and_fixes(void) {
     diag_fix(&list, diag, (Span){file, 20, 20}, "b\n", NULL); /* a second line: as a list */
     str_release(&out);
     out = render(&list, true);
-    CHECK(strstr(out.data, "    1:10: replace by range\n") &&
-          strstr(out.data, "    2:3: insert b\n"));
+    CHECK(strstr(out.data, "    1:10: replace by range\n") && strstr(out.data, "    2:3: insert b\n"));
     CHECK(strstr(out.data, "\033[1;31merror[E0101]: "));
     str_release(&out);
 }
@@ -105,9 +100,7 @@ static void check_limit(void) {
     diag_list_init(&list, arena, sources);
     list.error_limit = 2;
     uint32_t file = add("n", "x");
-    for (int i = 0; i < 5; i++)
-        diag_note(&list, diag_report(&list, DIAG_syntax_error, (Span){file, 0, 1}, "again"),
-                  SPAN_NONE, "a note");
+    for (int i = 0; i < 5; i++) diag_note(&list, diag_report(&list, DIAG_syntax_error, (Span){file, 0, 1}, "again"), SPAN_NONE, "a note");
     CHECK(list.error_count == 5 && list.first && list.first->next && !list.first->next->next);
     Str out = render(&list, false);
     CHECK(strstr(out.data, "sketchc: 3 more errors are not shown\n"));
@@ -124,15 +117,13 @@ static void check_exports(void) {
     Str out;
     str_init(&out);
     diag_render_json(&list, &out);
-    CHECK_STR(
-        out.data,
-        "{\"version\":1,\"errors\":1,\"warnings\":0,\"diagnostics\":[{\"code\":\"E0101\","
-        "\"name\":\"syntax_error\",\"severity\":\"error\",\"message\":\"say \\\"x\\\"\","
-        "\"location\":{\"file\":\"dir/a b.sketch\",\"begin\":{\"line\":1,\"column\":3,"
-        "\"offset\":2},\"end\":{\"line\":1,\"column\":4,\"offset\":3}},\"notes\":[{"
-        "\"message\":\"why\",\"location\":null}],\"fix\":{\"title\":\"use y\",\"edits\":[{"
-        "\"location\":{\"file\":\"dir/a b.sketch\",\"begin\":{\"line\":1,\"column\":3,"
-        "\"offset\":2},\"end\":{\"line\":1,\"column\":4,\"offset\":3}},\"text\":\"y\"}]}}]}\n");
+    CHECK_STR(out.data, "{\"version\":1,\"errors\":1,\"warnings\":0,\"diagnostics\":[{\"code\":\"E0101\","
+                        "\"name\":\"syntax_error\",\"severity\":\"error\",\"message\":\"say \\\"x\\\"\","
+                        "\"location\":{\"file\":\"dir/a b.sketch\",\"begin\":{\"line\":1,\"column\":3,"
+                        "\"offset\":2},\"end\":{\"line\":1,\"column\":4,\"offset\":3}},\"notes\":[{"
+                        "\"message\":\"why\",\"location\":null}],\"fix\":{\"title\":\"use y\",\"edits\":[{"
+                        "\"location\":{\"file\":\"dir/a b.sketch\",\"begin\":{\"line\":1,\"column\":3,"
+                        "\"offset\":2},\"end\":{\"line\":1,\"column\":4,\"offset\":3}},\"text\":\"y\"}]}}]}\n");
     str_release(&out);
     diag_render_sarif(&list, "1.2.3", &out);
     CHECK(strstr(out.data, "\"uri\":\"dir/a%20b.sketch\""));
@@ -180,8 +171,10 @@ static void print_list(const char *form) {
     diag_report(&list, DIAG_syntax_error, SPAN_NONE, "bare");
     Str out;
     str_init(&out);
-    if (strcmp(form, "json") == 0) diag_render_json(&list, &out);
-    else diag_render_sarif(&list, "1.2.3", &out);
+    if (strcmp(form, "json") == 0)
+        diag_render_json(&list, &out);
+    else
+        diag_render_sarif(&list, "1.2.3", &out);
     fwrite(out.data, 1, out.len, stdout);
     str_release(&out);
 }

@@ -82,9 +82,7 @@ static void test_rows(Dtype t) {
     double values[N];
     unsigned char all[N * 8 + 8], one[8];
     size_t size = dtype_size(t);
-    for (int i = 0; i < N; i++)
-        values[i] = i % 97 == 0 ? (i % 2 ? NAN : -INFINITY)
-                                : ldexp(1 + i * 0.37, i % 60 - 30) * (i % 3 - 1);
+    for (int i = 0; i < N; i++) values[i] = i % 97 == 0 ? (i % 2 ? NAN : -INFINITY) : ldexp(1 + i * 0.37, i % 60 - 30) * (i % 3 - 1);
     dtype_write_all(t, all, values, N);
     for (size_t i = 0; i < N; i++) {
         dtype_write(t, one, values[i]);

@@ -51,8 +51,7 @@ int main(void) {
     check_hex("a text of more than sixteen bytes", "ee2217dc52a5ba2a99390e1f06df58d7");
     check_avalanche();
     check_collisions();
-    Hash128 zeros1 = hash128("\0", 1, (Hash128){0, 0}),
-            zeros2 = hash128("\0\0", 2, (Hash128){0, 0});
+    Hash128 zeros1 = hash128("\0", 1, (Hash128){0, 0}), zeros2 = hash128("\0\0", 2, (Hash128){0, 0});
     CHECK(distance(zeros1, zeros2) > 24);                            /* the length counts */
     CHECK(distance(zeros1, hash128("\0", 1, (Hash128){0, 1})) > 24); /* and so does the seed */
     return 0;

@@ -30,8 +30,7 @@ static void check_values(void) {
 }
 
 static void check_refused(void) {
-    static const char *const bad[] = {"",       "{",    "[1,]",   "{\"a\" 1}", "1 2", "nul",
-                                      "\"open", "[1]]", "{a: 1}", "'x'",       "\"\\"};
+    static const char *const bad[] = {"", "{", "[1,]", "{\"a\" 1}", "1 2", "nul", "\"open", "[1]]", "{a: 1}", "'x'", "\"\\"};
     char error[128];
     for (size_t i = 0; i < COUNT_OF(bad); i++) CHECK(!read(bad[i], error) && error[0]);
     CHECK(!json_read("[1]\0[2]", 7, NULL, error));
@@ -40,8 +39,7 @@ static void check_refused(void) {
 static void check_limits(void) {
     char error[128];
     JsonLimits limits = {.bytes = 40, .depth = 3, .values = 5};
-    static const char *const over[] = {"[[[[1]]]]", "[1,2,3,4,5]",
-                                       "\"0123456789012345678901234567890123456789\""};
+    static const char *const over[] = {"[[[[1]]]]", "[1,2,3,4,5]", "\"0123456789012345678901234567890123456789\""};
     static const char *const within[] = {"[[[1]]]", "[1,2,3,4]", "\"[[[[[,,,,,,,\\\"[[[[\""};
     for (size_t i = 0; i < COUNT_OF(over); i++) {
         CHECK(!json_read(over[i], strlen(over[i]), &limits, error) && strstr(error, "more than"));

@@ -56,8 +56,7 @@ static void check_input(void) {
 }
 
 static void check_limits(void) {
-    SubprocessResult r =
-        shell("yes | head -c 300000; yes | head -c 7 >&2", (SubprocessSpec){.output_limit = 1000});
+    SubprocessResult r = shell("yes | head -c 300000; yes | head -c 7 >&2", (SubprocessSpec){.output_limit = 1000});
     CHECK(r.exited && r.exit_status == 0 && r.out.len == 1000 && r.err.len == 7);
     subprocess_release(&r);
     double begin = now_s();
@@ -128,8 +127,7 @@ static void check_environment(void) {
 /* No descriptor of ours reaches the child but the three standard ones. */
 static void check_descriptors(void) {
     CHECK(dup(STDOUT_FILENO) >= 0);
-    SubprocessResult r =
-        shell("ls /proc/self/fd | wc -l", (SubprocessSpec){.input = "", .input_size = 0});
+    SubprocessResult r = shell("ls /proc/self/fd | wc -l", (SubprocessSpec){.input = "", .input_size = 0});
     CHECK(atoi(r.out.data) <= 4); /* and the one by which ls reads the folder */
     subprocess_release(&r);
 }

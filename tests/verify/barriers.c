@@ -2,15 +2,15 @@
  *
  *   barriers [--arch=NAME]... [--remove] [--most=N] [--every=N] [--interpret] [--allow=NAME]... [-v] FILE|FOLDER...
  *
- * FILE is a .sketch or text IR, FOLDER stands for all of its sketches. --allow: kernels whose name has this in it need not be proved. Every cuda kernel of it must be proved. With --remove each barrier, fence and wait of
- * a kernel is taken away in turn (of at most N of them a kernel, spread evenly), each wait also weakened by a group:
- * (with --every=N of every N-th file of a folder, as the day's seed SKETCHC_TEST_SEED draws; the long run takes all)
- * what is left must not be proved, or the removal counts as superfluous and is named. With --interpret a superfluous
- * one is held against the interpreter at small sizes: a race in shared memory that it sees there refutes the proof and
- * fails; one in a tensor, which is not the proof's business, is counted. */
+ * FILE is a .sketch or text IR, FOLDER stands for all of its sketches. --allow: kernels whose name has this in it need not be proved. Every
+ * cuda kernel of it must be proved. With --remove each barrier, fence and wait of a kernel is taken away in turn (of at most N of them a
+ * kernel, spread evenly), each wait also weakened by a group: (with --every=N of every N-th file of a folder, as the day's seed
+ * SKETCHC_TEST_SEED draws; the long run takes all) what is left must not be proved, or the removal counts as superfluous and is named. With
+ * --interpret a superfluous one is held against the interpreter at small sizes: a race in shared memory that it sees there refutes the
+ * proof and fails; one in a tensor, which is not the proof's business, is counted. */
+#include "check/barrier_check.h"
 #include "ir.h"
 #include "passes.h"
-#include "check/barrier_check.h"
 #include "sketchc.h"
 #include "verify.h"
 
@@ -55,8 +55,10 @@ static bool orders(const IrOp *op) {
     case IR_MBAR_ARRIVE:
     case IR_WGMMA_FENCE:
     case IR_WGMMA_COMMIT:
-    case IR_WGMMA_WAIT: return true;
-    default: return false;
+    case IR_WGMMA_WAIT:
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -93,7 +95,8 @@ static const char *trap_at(Arena *arena, IrFunc *f, int64_t value, bool *ran) {
     const char *error = NULL;
     *ran = false;
     for (unsigned i = 0; i < f->param_count; i++)
-        if (f->params[i].kind == IR_PARAM_SYMBOL && !f->params[i].derived && symbols < MAX_SYMBOLS) given[symbols++] = (SymbolValue){f->params[i].name, value};
+        if (f->params[i].kind == IR_PARAM_SYMBOL && !f->params[i].derived && symbols < MAX_SYMBOLS)
+            given[symbols++] = (SymbolValue){f->params[i].name, value};
     const Sizes *sizes = sizes_bind(arena, f, &(Sizes){symbols, given}, &error);
     int64_t runs = 1;
     if (!sizes || (f->guard && (!sizes_eval(sizes, f->guard, &runs) || runs <= 0))) return NULL;
@@ -121,7 +124,8 @@ static void hold_against(Run *r, IrFunc *whole, IrFunc *without) {
             trap = trap_at(arena, without, values[i], &again);
             r->runs++;
             bool race = trap && strstr(trap, "race");
-            if (race && !strstr(trap, "of shared memory")) r->in_tensors++;
+            if (race && !strstr(trap, "of shared memory"))
+                r->in_tensors++;
             else if (trap && !strstr(trap, "step limit")) {
                 r->refuted++;
                 printf("REFUTED at %lld: %s\n  ", (long long)values[i], trap);
@@ -135,8 +139,10 @@ static void try_without(Run *r, const char *file, const char *arch, IrFunc *f, s
     RaceFault fault;
     IrFunc *without = ir_func_clone(f, "without");
     IrOp *op = order_number(without, number, NULL);
-    if (weaken) ir_attr_set_int(op, "pending", ir_attr_int(op, "pending", 0) + 1);
-    else take_away(op);
+    if (weaken)
+        ir_attr_set_int(op, "pending", ir_attr_int(op, "pending", 0) + 1);
+    else
+        take_away(op);
     r->removals++;
     if (races_absent(without, &fault)) {
         r->missed++;
@@ -204,8 +210,10 @@ static bool check_sketch(Run *r, const char *file, const char *arch, const Str *
     bool ok = sketchc_emit(unit, &options, "kernel", &data, &size) == SKETCHC_OK;
     Arena *arena = arena_create();
     IrModule *m = ok ? parse(arena, file, data, size) : NULL;
-    if (m) check_module(r, file, arch, m);
-    else if (r->verbose) printf("%s %s: does not compile\n", file, arch);
+    if (m)
+        check_module(r, file, arch, m);
+    else if (r->verbose)
+        printf("%s %s: does not compile\n", file, arch);
     arena_destroy(arena);
     sketchc_free(data);
     sketchc_unit_destroy(unit);
@@ -230,7 +238,9 @@ static void check_file(Run *r, const char *file) {
     str_release(&text);
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 static bool takes_turn(const Run *r, size_t number) {
     const char *day = getenv("SKETCHC_TEST_SEED"), *all = getenv("SKETCHC_TEST_LONG");
@@ -266,20 +276,28 @@ int main(int argc, char **argv) {
     Run r = {0};
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
-        if (strncmp(a, "--arch=", 7) == 0 && r.arch_count < MAX_ARCHS) r.archs[r.arch_count++] = a + 7;
-        else if (strncmp(a, "--allow=", 8) == 0 && r.allowed_count < MAX_ALLOWED) r.allowed[r.allowed_count++] = a + 8;
-        else if (strcmp(a, "--remove") == 0) r.remove = true;
-        else if (strcmp(a, "--interpret") == 0) r.interpret = true;
-        else if (strcmp(a, "-v") == 0) r.verbose = true;
-        else if (strncmp(a, "--every=", 8) == 0) r.every = strtoul(a + 8, NULL, 10);
-        else if (strncmp(a, "--most=", 7) == 0) r.most = strtoul(a + 7, NULL, 10);
+        if (strncmp(a, "--arch=", 7) == 0 && r.arch_count < MAX_ARCHS)
+            r.archs[r.arch_count++] = a + 7;
+        else if (strncmp(a, "--allow=", 8) == 0 && r.allowed_count < MAX_ALLOWED)
+            r.allowed[r.allowed_count++] = a + 8;
+        else if (strcmp(a, "--remove") == 0)
+            r.remove = true;
+        else if (strcmp(a, "--interpret") == 0)
+            r.interpret = true;
+        else if (strcmp(a, "-v") == 0)
+            r.verbose = true;
+        else if (strncmp(a, "--every=", 8) == 0)
+            r.every = strtoul(a + 8, NULL, 10);
+        else if (strncmp(a, "--most=", 7) == 0)
+            r.most = strtoul(a + 7, NULL, 10);
         else {
             if (!r.arch_count) r.archs[r.arch_count++] = "sm_80", r.archs[r.arch_count++] = "sm_90a";
             check_path(&r, a);
             fflush(stdout);
         }
     }
-    printf("figure: %zu files, %zu kernels, %zu proved; %zu removals, %zu superfluous\n", r.files, r.kernels, r.proved, r.removals, r.missed);
+    printf("figure: %zu files, %zu kernels, %zu proved; %zu removals, %zu superfluous\n", r.files, r.kernels, r.proved, r.removals,
+           r.missed);
     if (r.interpret) printf("figure: %zu interpreted without, %zu races in tensors, %zu refuted\n", r.runs, r.in_tensors, r.refuted);
     return r.proved + r.excused != r.kernels || !r.kernels || r.refuted;
 }

@@ -9,8 +9,8 @@
  * SIZES is M=3,N=77. The reference is the graph function NAME (default: the first) of --graph or of
  * the file itself. --blocks: how many the target holds at a time. --slow: of 1 GB/s and an L2 of 1 KB. --ready: launches and
  * latencies take a nanosecond. --plant edits the text of the module
- * after a pass, to show that the check sees the fault. Under the sanitizers (SANITIZED is set) the first and the last of the sizes are taken:
- * others take the same ways through our code.
+ * after a pass, to show that the check sees the fault. Under the sanitizers (SANITIZED is set) the first and the last of the sizes are
+ * taken: others take the same ways through our code.
  *
  * In the short run (SKETCHC_TEST_LONG is 0) every second module between the first and the last, under the sanitizers every fourth,
  * is interpreted, in one order, the last in both: SKETCHC_TEST_SEED, the day's, draws which. What a pass breaks is still broken at
@@ -55,8 +55,7 @@ static _Noreturn void refuse(const char *what) {
     exit(NOTHING_PLANTED);
 }
 
-static IrModule *from_sketch(Arena *arena, DiagList *diags, const Options *o, const char *path,
-                             const Str *text) {
+static IrModule *from_sketch(Arena *arena, DiagList *diags, const Options *o, const char *path, const Str *text) {
     uint32_t source = source_add(diags->sources, path, text->data, text->len);
     File *file = frontend_parse(arena, diags->sources, source, diags);
     FrontendOptions options = {.defines = o->defines, .define_count = o->define_count};
@@ -83,8 +82,7 @@ static IrModule *load(Arena *arena, DiagList *diags, const Options *o, const cha
 
 static unsigned output_number(const Run *r, const char *name) {
     unsigned k = 0;
-    while (k < evaluator_output_count(r->ev) && strcmp(evaluator_output(r->ev, k)->name, name) != 0)
-        k++;
+    while (k < evaluator_output_count(r->ev) && strcmp(evaluator_output(r->ev, k)->name, name) != 0) k++;
     return k;
 }
 
@@ -97,8 +95,7 @@ static const EvalInput *input_named(const Run *r, const char *name) {
 static void add_tensor(Run *r, const Shape *shape, bool output) {
     size_t bytes = (size_t)shape->elements * dtype_size(shape->dtype);
     r->is_output[r->tensor_count] = output;
-    r->tensors[r->tensor_count++] =
-        (InterpretTensor){shape->name, arena_alloc(r->arena, bytes + 16), bytes};
+    r->tensors[r->tensor_count++] = (InterpretTensor){shape->name, arena_alloc(r->arena, bytes + 16), bytes};
 }
 
 static void make_tensors(Run *r) {
@@ -124,8 +121,7 @@ static void reset_tensors(Run *r) {
         InterpretTensor *t = &r->tensors[i];
         const EvalInput *in = input_named(r, t->name);
         if (!in)
-            poison_fill(evaluator_output(r->ev, output_number(r, t->name))->dtype, t->data,
-                        t->bytes);
+            poison_fill(evaluator_output(r->ev, output_number(r, t->name))->dtype, t->data, t->bytes);
         else
             memcpy(t->data, in->data, t->bytes);
     }
@@ -182,11 +178,10 @@ static bool judge(Run *r, const char *stage) {
     CompareOptions options = {.threads = 1, .exact = r->options->exact};
     for (size_t i = 0; i < r->tensor_count; i++)
         if (r->is_output[i])
-            verdict_check_output(&v, r->ev, output_number(r, r->tensors[i].name),
-                                 r->tensors[i].data, !input_named(r, r->tensors[i].name), &options);
+            verdict_check_output(&v, r->ev, output_number(r, r->tensors[i].name), r->tensors[i].data, !input_named(r, r->tensors[i].name),
+                                 &options);
         else
-            verdict_check_input(&v, input_named(r, r->tensors[i].name)->spec, r->tensors[i].data,
-                                1);
+            verdict_check_input(&v, input_named(r, r->tensors[i].name)->spec, r->tensors[i].data, 1);
     bool ok = verdict_passed(&v);
     if (ok) keep_passed(r);
     if (ok && !r->options->verbose) return true;
@@ -247,8 +242,8 @@ static bool drawn(const Run *r, size_t pass) {
     Str text;
     const char *folder = strrchr(r->options->file, '/'); /* of this clone */
     str_init(&text);
-    str_printf(&text, "%s %s %s %zu %" PRId64, environment("SKETCHC_TEST_SEED", "1"), folder ? folder : r->options->file, r->options->arch, pass,
-               r->given.count ? r->given.values[0].value : 0);
+    str_printf(&text, "%s %s %s %zu %" PRId64, environment("SKETCHC_TEST_SEED", "1"), folder ? folder : r->options->file, r->options->arch,
+               pass, r->given.count ? r->given.values[0].value : 0);
     bool chosen = hash128(text.data, text.len, (Hash128){3, 4}).lo % (getenv("SANITIZED") ? 4 : 2) == 0;
     str_release(&text);
     return chosen;
@@ -361,15 +356,12 @@ static bool check_sizes(const Options *o, const char *sizes) {
     }
     if (m && g) {
         Run r = {.arena = unit, .options = o, .graph = g->first};
-        while (r.graph &&
-               (r.graph->level != IR_LEVEL_GRAPH || (o->op && strcmp(r.graph->name, o->op) != 0)))
-            r.graph = r.graph->next;
+        while (r.graph && (r.graph->level != IR_LEVEL_GRAPH || (o->op && strcmp(r.graph->name, o->op) != 0))) r.graph = r.graph->next;
         CHECK(r.graph);
         for (unsigned i = 0; !*sizes && i < r.graph->param_count; i++)
             if (r.graph->params[i].kind == IR_PARAM_SYMBOL) refuse("no sizes");
         parse_sizes(&r, arena_strdup(unit, sizes));
-        r.ev = graph_bind(unit, r.graph, r.sizes, o->exact ? "exact" : "normal", true, o->exact,
-                          &r.in);
+        r.ev = graph_bind(unit, r.graph, r.sizes, o->exact ? "exact" : "normal", true, o->exact, &r.in);
         make_tensors(&r);
         ok = check_pipeline(&r, unit, &diags, m);
     }
@@ -400,9 +392,8 @@ int main(int argc, char **argv) {
     const char *last = NULL; /* of the sizes that are not taken yet */
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
-        if (value_of(a, "--graph=", &o.graph) || value_of(a, "--op=", &o.op) ||
-            value_of(a, "--arch=", &o.arch) || value_of(a, "--blocks=", &o.blocks) || value_of(a, "--passes=", &o.passes) ||
-            value_of(a, "--plant=", &o.plant))
+        if (value_of(a, "--graph=", &o.graph) || value_of(a, "--op=", &o.op) || value_of(a, "--arch=", &o.arch) ||
+            value_of(a, "--blocks=", &o.blocks) || value_of(a, "--passes=", &o.passes) || value_of(a, "--plant=", &o.plant))
             continue;
         if (strncmp(a, "-D", 2) == 0 && strchr(a, '=') && o.define_count < COUNT_OF(o.defines)) {
             char *name = argv[i] + 2, *is = strchr(name, '=');

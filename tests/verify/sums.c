@@ -31,8 +31,7 @@ static float sum_pairwise(const float *a, long sa, const float *b, long sb, long
 
 static float sum_blocked(const float *a, long sa, const float *b, long sb, long n) {
     float s = 0;
-    for (long i = 0; i < n; i += 32)
-        s += sum_fma(a + i * sa, sa, b + i * sb, sb, n - i < 32 ? n - i : 32);
+    for (long i = 0; i < n; i += 32) s += sum_fma(a + i * sa, sa, b + i * sb, sb, n - i < 32 ? n - i : 32);
     return s;
 }
 
@@ -72,8 +71,7 @@ static float sum_split_k(const float *a, long sa, const float *b, long sb, long 
 
 /* ---- Narrow accumulators ---- */
 
-static float sum_narrow(const float *a, long sa, const float *b, long sb, long n, Dtype dtype,
-                        long group) {
+static float sum_narrow(const float *a, long sa, const float *b, long sb, long n, Dtype dtype, long group) {
     double s = 0;
     for (long i = 0; i < n; i += group) {
         double part = 0;
@@ -96,8 +94,7 @@ static float sum_bf16(const float *a, long sa, const float *b, long sb, long n) 
 /* An f16 accumulator for 64 terms at a time, the parts in f32. */
 static float sum_f16_promoted(const float *a, long sa, const float *b, long sb, long n) {
     float s = 0;
-    for (long i = 0; i < n; i += 64)
-        s += sum_f16(a + i * sa, sa, b + i * sb, sb, n - i < 64 ? n - i : 64);
+    for (long i = 0; i < n; i += 64) s += sum_f16(a + i * sa, sa, b + i * sb, sb, n - i < 64 ? n - i : 64);
     return s;
 }
 
@@ -138,17 +135,13 @@ static float sum_tensor_8(const float *a, long sa, const float *b, long sb, long
 }
 
 const SumInfo sums_honest[] = {
-    {"in order", sum_in_order, 0, 0}, {"fma", sum_fma, 0, 0},
-    {"reversed", sum_reversed, 0, 0}, {"pairwise", sum_pairwise, 0, 0},
-    {"blocked", sum_blocked, 0, 0},   {"threads", sum_threads, 0, 0},
-    {"split k", sum_split_k, 0, 0},
+    {"in order", sum_in_order, 0, 0}, {"fma", sum_fma, 0, 0},         {"reversed", sum_reversed, 0, 0}, {"pairwise", sum_pairwise, 0, 0},
+    {"blocked", sum_blocked, 0, 0},   {"threads", sum_threads, 0, 0}, {"split k", sum_split_k, 0, 0},
 };
 const int sums_honest_count = sizeof sums_honest / sizeof *sums_honest;
 const SumInfo sums_faulty[] = {
-    {"f16 accumulator", sum_f16, 16384, 1},
-    {"f16 accumulator, 16 at a time", sum_f16_by_16, 16384, 1},
-    {"bf16 accumulator", sum_bf16, 16384, 1},
-    {"f16 accumulator, promoted every 64", sum_f16_promoted, 4096, 0},
+    {"f16 accumulator", sum_f16, 16384, 1},        {"f16 accumulator, 16 at a time", sum_f16_by_16, 16384, 1},
+    {"bf16 accumulator", sum_bf16, 16384, 1},      {"f16 accumulator, promoted every 64", sum_f16_promoted, 4096, 0},
     {"tf32 operands", sum_tf32_operands, 1024, 0},
 };
 const int sums_faulty_count = sizeof sums_faulty / sizeof *sums_faulty;

@@ -100,9 +100,15 @@ static void recur_begun(const float *x, int n, float start, int period, float *o
     }
 }
 
-static void begun_in_order(const float *x, int n, Row out) { recur_begun(x, n, 3, 0, out.values); }
-static void begun_from_zero(const float *x, int n, Row out) { recur_begun(x, n, 0, 0, out.values); }
-static void begun_in_each_chunk(const float *x, int n, Row out) { recur_begun(x, n, 3, CHUNK, out.values); }
+static void begun_in_order(const float *x, int n, Row out) {
+    recur_begun(x, n, 3, 0, out.values);
+}
+static void begun_from_zero(const float *x, int n, Row out) {
+    recur_begun(x, n, 0, 0, out.values);
+}
+static void begun_in_each_chunk(const float *x, int n, Row out) {
+    recur_begun(x, n, 3, CHUNK, out.values);
+}
 
 static void begun_with_the_lane(const float *x, int n, Row out) {
     float h = 3;
@@ -309,7 +315,7 @@ static void check_way(const IrFunc *f, const Way *way, int n) {
     SymbolValue values[] = {{"M", ROWS}, {"N", n}};
     EvalInput *in;
     Evaluator *ev = graph_bind(arena, f, graph_sizes(arena, f, 2, values), "normal", true, false, &in);
-    float *x = ARENA_ARRAY(arena, float, (size_t)ROWS * (size_t)n), *y = ARENA_ARRAY(arena, float, (size_t)ROWS * (size_t)n);
+    float *x = ARENA_ARRAY(arena, float, (size_t)ROWS *(size_t)n), *y = ARENA_ARRAY(arena, float, (size_t)ROWS *(size_t)n);
     int64_t *at = ARENA_ARRAY(arena, int64_t, (size_t)ROWS * (size_t)n);
     bool scan = strcmp(f->name, "running_sum") == 0 || strncmp(f->name, "recurrence", 10) == 0, rows = strcmp(f->name, "argmax") == 0;
     memcpy(x, in[0].data, (size_t)(ROWS * n) * sizeof *x);

@@ -34,15 +34,13 @@ static float *as_floats(Arena *arena, const EvalInput *in) {
     return data;
 }
 
-static Case open_case(const char *op, const char *data, const char *const *symbols, int64_t s0,
-                      int64_t s1, int64_t s2) {
+static Case open_case(const char *op, const char *data, const char *const *symbols, int64_t s0, int64_t s1, int64_t s2) {
     Case c = {.op = op, .data = data, .arena = arena_create(), .sizes = {s0, s1, s2}};
     const IrFunc *f = module->first;
     while (strcmp(f->name, op) != 0) f = f->next;
     SymbolValue values[3];
     size_t count = 0;
-    for (; count < 3 && symbols[count]; count++)
-        values[count] = (SymbolValue){symbols[count], c.sizes[count]};
+    for (; count < 3 && symbols[count]; count++) values[count] = (SymbolValue){symbols[count], c.sizes[count]};
     const Sizes *sizes = graph_sizes(c.arena, f, count, values);
     c.ev = graph_bind(c.arena, f, sizes, data, true, false, &c.in);
     c.shape = evaluator_output(c.ev, 0);
@@ -62,11 +60,9 @@ static Verdict judge(const Case *c, bool poisoned) {
 
 static void say(const Case *c, const char *what, const Verdict *v, bool expected) {
     if (print_table || !expected)
-        printf("%-8s %-11s %-8s %6lld %6lld %6lld  %-36s rms %-9.3g max %-9.3g %s%s%s%s\n",
-               expected ? "" : "WRONG", c->op, c->data, (long long)c->sizes[0],
-               (long long)c->sizes[1], (long long)c->sizes[2], what, v->outputs[0].rms,
-               v->outputs[0].max_ratio, verdict_passed(v) ? "passes" : "fails",
-               v->checks[CHECK_BOUND].status == CHECK_FAILED ? " bound" : "",
+        printf("%-8s %-11s %-8s %6lld %6lld %6lld  %-36s rms %-9.3g max %-9.3g %s%s%s%s\n", expected ? "" : "WRONG", c->op, c->data,
+               (long long)c->sizes[0], (long long)c->sizes[1], (long long)c->sizes[2], what, v->outputs[0].rms, v->outputs[0].max_ratio,
+               verdict_passed(v) ? "passes" : "fails", v->checks[CHECK_BOUND].status == CHECK_FAILED ? " bound" : "",
                v->checks[CHECK_RMS].status == CHECK_FAILED ? " rms" : "",
                v->checks[CHECK_UNWRITTEN].status == CHECK_FAILED ? " unwritten" : "");
     failures += !expected;
@@ -179,8 +175,7 @@ static void check_surroundings(void) {
     guard_fill(memory, zone);
     guard_fill(memory + zone + bytes, zone);
     memcpy(memory + zone, c.out, bytes);
-    CHECK(guard_find_damage(memory, zone) < 0 &&
-          guard_find_damage(memory + zone + bytes, zone) < 0);
+    CHECK(guard_find_damage(memory, zone) < 0 && guard_find_damage(memory + zone + bytes, zone) < 0);
     ((float *)(void *)(memory + zone))[c.shape->elements] = 0; /* one past the end */
     CHECK(guard_find_damage(memory + zone + bytes, zone) == 0);
 
@@ -206,8 +201,7 @@ static void sweep_norms(void) {
     for (size_t d = 0; d < 2; d++)
         for (size_t l = 0; l < COUNT_OF(lengths); l++) {
             int64_t n = lengths[l];
-            if (n > 1000 && !long_run)
-                continue;
+            if (n > 1000 && !long_run) continue;
             Case r = open_case("rms_norm", data_kinds[d], rms, 4, n, 24);
             Case s = open_case("softmax", data_kinds[d], soft, 32, n, 0);
             for (int k = 0; k < sums_honest_count; k++)
@@ -246,8 +240,7 @@ static void sweep_matmul(const char *op, bool narrow) {
     int64_t side = long_run ? 64 : 10;
     for (size_t d = 0; d < (narrow ? 2 : COUNT_OF(data_kinds)); d++)
         for (size_t k = narrow ? 2 : 0; k < COUNT_OF(depths); k++) {
-            if (depths[k] == 4096 && !long_run)
-                continue;
+            if (depths[k] == 4096 && !long_run) continue;
             Case c = open_case(op, data_kinds[d], symbols, side, side, depths[k]);
             for (int i = 0; i < sums_honest_count; i++) {
                 run_matmul(&c, sums_honest[i].sum, false);

@@ -10,18 +10,17 @@
 #include <stdatomic.h>
 
 /* `line` and `compile` as read by the driver; `path` the file with the operator. */
-int command_propose(Arena *arena, const CommandLine *line, const sketchc_options *compile, const char *path,
-                    uint64_t seed, double time_limit_s);
+int command_propose(Arena *arena, const CommandLine *line, const sketchc_options *compile, const char *path, uint64_t seed,
+                    double time_limit_s);
 struct Proposer;
 /* The search by rules; `more` is asked beside them, or null. */
-int command_search(const CommandLine *line, const sketchc_options *compile, const char *path, uint64_t seed,
-                   struct Proposer *more);
+int command_search(const CommandLine *line, const sketchc_options *compile, const char *path, uint64_t seed, struct Proposer *more);
 struct SearchOptions;
 struct SearchResult;
 /* A search that prints progress alone: `options` are filled from the command line but for more, asked and seeds. The result is
  * initialised when the status is 0, and then released by search_result_release. */
-int search_by_line(const CommandLine *line, const sketchc_options *compile, const char *path, uint64_t seed,
-                   struct SearchOptions *options, struct SearchResult *result);
+int search_by_line(const CommandLine *line, const sketchc_options *compile, const char *path, uint64_t seed, struct SearchOptions *options,
+                   struct SearchResult *result);
 /* What the compiler makes by itself takes so long; that of the naive sketch where none but a naive one runs. */
 double ask_own_seconds(const struct SearchResult *result);
 /* The winner beside the compiler's own sketch and the naive one, in a line for people; `more` goes behind. */

@@ -22,12 +22,10 @@ static bool is_table(const char *path) {
 
 /* A table is read by the compiler itself, for the target of its kind. */
 static int check_table(const char *path, const Str *text) {
-    static const char sketch[] =
-        "sketch s {\n    symbols: N;\n    tensors: X[N]: f32; Y[N]: f32;\n    for i in range(N):\n"
-        "        x = alloc([1])\n        load(X[i:i+1] -> x)\n        store(x -> Y[i:i+1])\n}\n";
+    static const char sketch[] = "sketch s {\n    symbols: N;\n    tensors: X[N]: f32; Y[N]: f32;\n    for i in range(N):\n"
+                                 "        x = alloc([1])\n        load(X[i:i+1] -> x)\n        store(x -> Y[i:i+1])\n}\n";
     bool cpu = strstr(text->data, "\"cpu\"") != NULL;
-    sketchc_options options = {
-        .size = sizeof options, .target = cpu ? "openmp" : "cuda", .target_file = text->data};
+    sketchc_options options = {.size = sizeof options, .target = cpu ? "openmp" : "cuda", .target_file = text->data};
     sketchc_unit *unit = sketchc_unit_create(path, sketch, sizeof sketch - 1);
     char *code = NULL, *diagnostics = NULL;
     size_t size;
@@ -45,9 +43,7 @@ static int lint(Arena *arena, const char *path, const Str *text) {
     Document doc;
     Str problems;
     str_init(&problems);
-    int status = document_parse(arena, path, text->data, text->len, &doc, &problems)
-                     ? 0
-                     : SKETCHC_SOURCE_ERROR;
+    int status = document_parse(arena, path, text->data, text->len, &doc, &problems) ? 0 : SKETCHC_SOURCE_ERROR;
     fputs(problems.data, stderr);
     str_release(&problems);
     return status;
@@ -63,8 +59,7 @@ static int shorten(const CommandLine *line, const char *path, Str *formed) {
     Proposer *proposer = llm_wanted(config) ? llm_proposer_create(config, &error) : NULL;
     int status = error.len ? complain(path, error.data) : 0;
     if (proposer) {
-        ProposerRequest request = {
-            .task = PROPOSE_SHORTEN, .operator_name = "", .operator_text = formed->data, .target = "", .arch = ""};
+        ProposerRequest request = {.task = PROPOSE_SHORTEN, .operator_name = "", .operator_text = formed->data, .target = "", .arch = ""};
         ProposerReply reply;
         proposer_reply_init(&reply);
         proposer->propose(proposer, &request, 1, &reply);
@@ -117,20 +112,16 @@ static void make_folders(Arena *arena, const char *path) {
 
 /* A file's own name, of letters, digits and _ . - only, not beginning with a point. */
 static bool is_plain_name(const char *name) {
-    static const char allowed[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
     return name[0] && name[0] != '.' && strspn(name, allowed) == strlen(name) && strlen(name) < 100;
 }
 
 static int add(Arena *arena, const char *path, const Str *text) {
     int status = lint(arena, path, text);
     if (status) return status;
-    const char *folder = docspec_folder(arena), *slash = strrchr(path, '/'),
-               *name = slash ? slash + 1 : path;
-    if (!folder)
-        return complain(path, "neither XDG_DATA_HOME nor HOME says where own documents go");
-    if (!is_plain_name(name))
-        return complain(path, "a document's name has letters, digits, '_', '.' and '-' only");
+    const char *folder = docspec_folder(arena), *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (!folder) return complain(path, "neither XDG_DATA_HOME nor HOME says where own documents go");
+    if (!is_plain_name(name)) return complain(path, "a document's name has letters, digits, '_', '.' and '-' only");
     const char *to = arena_printf(arena, "%s/%s%s", folder, is_table(path) ? "targets/" : "", name);
     make_folders(arena, to);
     if (!file_write_atomic(to, text->data, text->len, 0644)) return complain(to, strerror(errno));
@@ -156,9 +147,7 @@ int command_docspec(Arena *arena, const CommandLine *line) {
         if (!file_read(path, DOCUMENT_LIMIT, &text))
             complain(path, strerror(errno));
         else
-            one = which == 0   ? lint(arena, path, &text)
-                  : which == 1 ? format(line, path, &text)
-                               : add(arena, path, &text);
+            one = which == 0 ? lint(arena, path, &text) : which == 1 ? format(line, path, &text) : add(arena, path, &text);
         if (one > status) status = one;
         str_release(&text);
     }
@@ -170,8 +159,7 @@ const char *own_target(Arena *arena, const char *arch) {
     if (!folder || !is_plain_name(arch)) return NULL;
     Str text;
     str_init(&text);
-    bool ok =
-        file_read_regular(arena_printf(arena, "%s/targets/%s.json", folder, arch), DOCUMENT_LIMIT, &text);
+    bool ok = file_read_regular(arena_printf(arena, "%s/targets/%s.json", folder, arch), DOCUMENT_LIMIT, &text);
     const char *copy = ok ? arena_strdup(arena, text.data) : NULL;
     str_release(&text);
     return copy;

@@ -21,19 +21,17 @@ static bool set_flags(LlmConfig *config, const CommandLine *line, Str *error) {
     static const struct {
         OptionId option;
         const char *name;
-    } flags[] = {{OPTION_PROPOSER, "proposer"},          {OPTION_PRESET, "preset"},
-                 {OPTION_ENDPOINT, "endpoint"},          {OPTION_MODEL, "model"},
-                 {OPTION_MAX_CALLS, "max_calls"},        {OPTION_MAX_TOKENS, "max_tokens"},
-                 {OPTION_MAX_COST, "max_cost"},          {OPTION_CASSETTE, "cassette"},
-                 {OPTION_CASSETTE_MODE, "cassette_mode"},
-                 {OPTION_CASSETTE_MATCH, "cassette_match"}};
+    } flags[] = {{OPTION_PROPOSER, "proposer"},           {OPTION_PRESET, "preset"},
+                 {OPTION_ENDPOINT, "endpoint"},           {OPTION_MODEL, "model"},
+                 {OPTION_MAX_CALLS, "max_calls"},         {OPTION_MAX_TOKENS, "max_tokens"},
+                 {OPTION_MAX_COST, "max_cost"},           {OPTION_CASSETTE, "cassette"},
+                 {OPTION_CASSETTE_MODE, "cassette_mode"}, {OPTION_CASSETTE_MATCH, "cassette_match"}};
     bool ok = true;
     for (size_t i = 0; i < line->given.len; i++) {
         const GivenOption *g = &line->given.data[i];
         for (size_t k = 0; k < COUNT_OF(flags); k++)
             if (flags[k].option == g->id)
-                ok &= llm_config_set(config, flags[k].name, g->value, LLM_FROM_FLAG,
-                                     option_table[g->id].name, error);
+                ok &= llm_config_set(config, flags[k].name, g->value, LLM_FROM_FLAG, option_table[g->id].name, error);
         if (g->id != OPTION_SET) continue;
         char name[64] = {0};
         size_t n = strcspn(g->value, "=");
@@ -87,15 +85,12 @@ typedef enum { REMARK_NONE, REMARK_NOTHING, REMARK_CUT, REMARK_REPEATED } Remark
 static const struct {
     const char *what, *advice;
 } remarks[] = {
-    [REMARK_NOTHING] = {"it held no sketch block",
-                        "The last answer held no `sketch` block. Answer with one whole block in a "
-                        "code fence."},
-    [REMARK_CUT] = {"it ended before its sketch block did",
-                    "The last answer ended before its sketch block did. Answer shortly, with one "
-                    "whole block."},
-    [REMARK_REPEATED] = {"its sketch was tried before",
-                         "The last answer was a sketch that had been tried before. Change what the "
-                         "diagnostics or the verdict speak of."}};
+    [REMARK_NOTHING] = {"it held no sketch block", "The last answer held no `sketch` block. Answer with one whole block in a "
+                                                   "code fence."},
+    [REMARK_CUT] = {"it ended before its sketch block did", "The last answer ended before its sketch block did. Answer shortly, with one "
+                                                            "whole block."},
+    [REMARK_REPEATED] = {"its sketch was tried before", "The last answer was a sketch that had been tried before. Change what the "
+                                                        "diagnostics or the verdict speak of."}};
 
 /* One first answer and what repairs made of it. */
 typedef struct {
@@ -142,12 +137,12 @@ typedef struct {
     unsigned judged, verified, equal;
     Seen *seen;
     size_t seen_count;
-    char *machine; /* in words; null: not known */
+    char *machine;              /* in words; null: not known */
     ProposerCandidate standard; /* the compiler's own sketch; its sketch null: there is none, or --alone */
     Judgement own;              /* of that */
-    Str given; /* what -D gives, in words */
-    Str codes; /* of those that were judged, with commas */
-    bool final; /* asking again is of no use */
+    Str given;                  /* what -D gives, in words */
+    Str codes;                  /* of those that were judged, with commas */
+    bool final;                 /* asking again is of no use */
     ProposerStatus last;
 } Run;
 
@@ -158,8 +153,7 @@ static bool is_interrupted(const Run *run) {
 static unsigned count_option(const CommandLine *line, OptionId id, unsigned otherwise) {
     double n;
     const char *text = option_value(line, id);
-    return text && parse_double(text, &n) && n >= 0 && n <= CANDIDATE_LIMIT ? (unsigned)n
-                                                                            : otherwise;
+    return text && parse_double(text, &n) && n >= 0 && n <= CANDIDATE_LIMIT ? (unsigned)n : otherwise;
 }
 
 /* False: a number among the options is none, and somebody was told. */
@@ -176,8 +170,8 @@ static bool check_numbers(const CommandLine *line) {
         double n;
         const char *text = option_value(line, limits[i].option);
         if (!text || (parse_double(text, &n) && n >= limits[i].least && n <= limits[i].most)) continue;
-        fail(SKETCHC_USAGE_ERROR, "--%s wants a number from %g to %g, not \"%s\"", option_table[limits[i].option].name,
-             limits[i].least, limits[i].most, text);
+        fail(SKETCHC_USAGE_ERROR, "--%s wants a number from %g to %g, not \"%s\"", option_table[limits[i].option].name, limits[i].least,
+             limits[i].most, text);
         return false;
     }
     return true;
@@ -189,7 +183,8 @@ static bool check_line(const CommandLine *line, const LlmConfig *config, const c
     const char *mode = option_value(line, OPTION_CASSETTE_MODE);
     for (size_t i = 0; i < COUNT_OF(useless); i++)
         if (option_given(line, useless[i])) {
-            fail(SKETCHC_USAGE_ERROR, "--%s has no meaning with --propose, which writes a sketch (-o best.sketch): give it when you compile that",
+            fail(SKETCHC_USAGE_ERROR,
+                 "--%s has no meaning with --propose, which writes a sketch (-o best.sketch): give it when you compile that",
                  option_table[useless[i]].name);
             return false;
         }
@@ -209,8 +204,10 @@ static bool check_line(const CommandLine *line, const LlmConfig *config, const c
     }
     if ((option_given(line, OPTION_CASSETTE) || option_given(line, OPTION_ALONE)) && !llm_wanted(config) &&
         !option_given(line, OPTION_EXPLAIN_PROMPT)) {
-        fail(SKETCHC_USAGE_ERROR, "%s is about answers, and nobody is asked: add --model=NAME with --preset or --endpoint, or "
-                                  "--proposer=command:PROGRAM", option_given(line, OPTION_ALONE) ? "--alone" : "--cassette");
+        fail(SKETCHC_USAGE_ERROR,
+             "%s is about answers, and nobody is asked: add --model=NAME with --preset or --endpoint, or "
+             "--proposer=command:PROGRAM",
+             option_given(line, OPTION_ALONE) ? "--alone" : "--cassette");
         return false;
     }
     return ask_check_output(line);
@@ -228,8 +225,8 @@ static Seen *seen_of(Run *run, Hash128 identity, bool *known) {
 
 static void say(const Run *run, const Line *l, const char *status, const char *text) {
     if (!option_given(run->line, OPTION_QUIET))
-        fprintf(stderr, "%scandidate %u.%u: %s%s%.300s%s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", l->attempt + 1,
-                l->round, status, text[0] ? ": " : "", text, l->known ? " (known)" : "");
+        fprintf(stderr, "%scandidate %u.%u: %s%s%.300s%s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", l->attempt + 1, l->round, status,
+                text[0] ? ": " : "", text, l->known ? " (known)" : "");
 }
 
 /* ---- What the store keeps of it ---- */
@@ -267,7 +264,8 @@ static void store_form(const Run *run, const char *sketch, Str *out) {
 
 /* A verdict is found by the sketch alone: it holds where inputs, limit of time and target are those of every run. */
 static bool is_usual(const Run *run) {
-    return !run->judge.target_file && !run->judge.define_count && !option_given(run->line, OPTION_SEED) && !option_given(run->line, OPTION_TIME_LIMIT);
+    return !run->judge.target_file && !run->judge.define_count && !option_given(run->line, OPTION_SEED) &&
+           !option_given(run->line, OPTION_TIME_LIMIT);
 }
 
 /* Is the answer's sketch known, also as one that failed, hung or crashed? Then it is not run again. */
@@ -314,8 +312,7 @@ static void keep_result(const Run *run, const Judgement *j, const char *answer, 
 }
 
 /* An answer: what it cost and what came of it. `j`: null where there was nothing to judge. */
-static void keep_call(Run *run, Line *l, const ProposerReply *reply, const char *outcome, const Judgement *j,
-                      bool before) {
+static void keep_call(Run *run, Line *l, const ProposerReply *reply, const char *outcome, const Judgement *j, bool before) {
     Str sketch;
     if (!run->store) return;
     str_init(&sketch);
@@ -358,21 +355,16 @@ static void show_progress(Run *run, size_t asking) {
 }
 
 /* `before`: an equal sketch was verified. */
-static void note(Run *run, Line *l, const ProposerReply *reply, const char *failure,
-                 const char *outcome, const Judgement *j, bool before) {
+static void note(Run *run, Line *l, const ProposerReply *reply, const char *failure, const char *outcome, const Judgement *j, bool before) {
     bool verified = j && j->failure == FAILURE_NONE;
-    str_printf(&run->report,
-               "%s{\"candidate\": %u, \"round\": %u, \"reply\": \"%s\", \"outcome\": ",
-               run->report.len ? ",\n  " : "", l->attempt + 1, l->round,
-               proposer_status_name(reply->status));
+    str_printf(&run->report, "%s{\"candidate\": %u, \"round\": %u, \"reply\": \"%s\", \"outcome\": ", run->report.len ? ",\n  " : "",
+               l->attempt + 1, l->round, proposer_status_name(reply->status));
     str_append_json(&run->report, outcome);
-    str_printf(&run->report,
-               ", \"failure\": \"%s\", \"verified\": %s, \"fixes\": %u, \"median_s\": ", failure,
-               verified ? "true" : "false", j ? j->fixes : 0);
+    str_printf(&run->report, ", \"failure\": \"%s\", \"verified\": %s, \"fixes\": %u, \"median_s\": ", failure, verified ? "true" : "false",
+               j ? j->fixes : 0);
     str_append_double(&run->report, verified ? j->seconds : 0);
-    str_printf(&run->report, ", \"tokens_in\": %lld, \"tokens_out\": %lld, \"replayed\": %s, \"known\": %s}",
-               (long long)reply->tokens_in, (long long)reply->tokens_out,
-               reply->replayed ? "true" : "false", j && l->known ? "true" : "false");
+    str_printf(&run->report, ", \"tokens_in\": %lld, \"tokens_out\": %lld, \"replayed\": %s, \"known\": %s}", (long long)reply->tokens_in,
+               (long long)reply->tokens_out, reply->replayed ? "true" : "false", j && l->known ? "true" : "false");
     bool failed = strcmp(failure, "none") != 0;
     say(run, l, failed ? failure : outcome, failed ? outcome : "");
     keep_call(run, l, reply, verified ? "ok" : failure, j, before);
@@ -403,8 +395,7 @@ static void judge_nothing(Run *run, Line *l, const ProposerReply *reply) {
 /* What a line itself tried goes back with a remark; what another one tried is left to that one. */
 static void judge_repeated(Run *run, Line *l, const Seen *seen, const ProposerReply *reply, const char *how) {
     Hash128 identity = seen->identity;
-    for (size_t i = 0; i < l->tried_count && !l->open; i++)
-        l->open = l->asked[i].lo == identity.lo && l->asked[i].hi == identity.hi;
+    for (size_t i = 0; i < l->tried_count && !l->open; i++) l->open = l->asked[i].lo == identity.lo && l->asked[i].hi == identity.hi;
     l->remark = REMARK_REPEATED;
     run->equal++;
     note(run, l, reply, "repeated", how, NULL, seen->right);
@@ -490,8 +481,7 @@ static void repair_request(Line *l, ProposerRequest *request) {
     if (l->tried_count) {
         size_t last = l->tried_count - 1;
         for (size_t i = 0; i < last; i++)
-            l->history[i] = (ProposerCandidate){.sketch = l->tried[i].sketch.data,
-                                                .outcome = l->tried[i].outcome.data};
+            l->history[i] = (ProposerCandidate){.sketch = l->tried[i].sketch.data, .outcome = l->tried[i].outcome.data};
         conductor_repair_request(&l->tried[last], &l->failed, request);
         request->history = l->history;
         request->history_count = last;
@@ -554,8 +544,7 @@ static void search(Run *run, unsigned candidates, unsigned repairs) {
     unsigned first = count_option(run->line, OPTION_SAMPLE, 1);
     if (first) first--;
     for (unsigned i = 0; ok && i < candidates; i++) ok = line_init(&lines[i], first + i, repairs);
-    for (unsigned round = 0; ok && round <= repairs && !is_over(run); round++)
-        ask_round(run, lines, candidates, round);
+    for (unsigned round = 0; ok && round <= repairs && !is_over(run); round++) ask_round(run, lines, candidates, round);
     for (unsigned i = 0; lines && i < candidates; i++) line_release(&lines[i], repairs);
     free(run->seen);
     free(lines);
@@ -589,7 +578,8 @@ static bool prepare_store(Run *run) {
 
 /* What the compiler makes by itself, shown to whoever is asked; `timed`: judged before. */
 static void take_standard(Run *run, bool timed) {
-    SearchOptions o = {.target = run->judge.target, .arch = run->judge.arch, .defines = run->judge.defines, .define_count = run->judge.define_count};
+    SearchOptions o = {
+        .target = run->judge.target, .arch = run->judge.arch, .defines = run->judge.defines, .define_count = run->judge.define_count};
     JudgeOptions judge = run->judge;
     Str sketch;
     if (option_given(run->line, OPTION_ALONE)) return;
@@ -600,7 +590,8 @@ static void take_standard(Run *run, bool timed) {
         if (run->own.failure == FAILURE_NONE)
             run->standard = (ProposerCandidate){.sketch = arena_strdup(run->arena, sketch.data), .outcome = "Not timed", .verified = timed};
         if (timed && run->standard.sketch)
-            run->standard.outcome = arena_printf(run->arena, "%.*s. %.*s", (int)run->own.outcome.len, run->own.outcome.data, (int)run->own.roof.len, run->own.roof.data);
+            run->standard.outcome = arena_printf(run->arena, "%.*s. %.*s", (int)run->own.outcome.len, run->own.outcome.data,
+                                                 (int)run->own.roof.len, run->own.roof.data);
     }
     str_release(&sketch);
 }
@@ -680,8 +671,9 @@ static int write_best(const Run *run) {
 /* Nobody answered a single question. */
 static void say_unanswered(const Run *run, const LlmTotals *t) {
     if (!t->calls || t->failures < t->calls || option_given(run->line, OPTION_QUIET) || is_interrupted(run)) return;
-    fprintf(stderr, "sketchc: no question was answered by %s: is it there, and is it the one you mean? `sketchc config --show-origin` says "
-                    "what is asked%s\n",
+    fprintf(stderr,
+            "sketchc: no question was answered by %s: is it there, and is it the one you mean? `sketchc config --show-origin` says "
+            "what is asked%s\n",
             run->proposer->detail[0] ? run->proposer->detail : run->proposer->name,
             run->best.len ? "; the compiler's own sketches were searched without it" : "");
 }
@@ -694,11 +686,9 @@ static void report(const Run *run) {
                 "%u judged, %u verified, %u equal; %u calls (%u requests, %u replayed, %u equal "
                 "prompts), tokens %lld in "
                 "(%lld cached), %lld out",
-                run->judged, run->verified, run->equal, t.calls, t.tries, t.replayed,
-                t.equal_prompts, (long long)t.tokens_in, (long long)t.tokens_cached,
-                (long long)t.tokens_out);
-        if (t.other_prompts)
-            fprintf(stderr, ", %u answers that were recorded for another prompt", t.other_prompts);
+                run->judged, run->verified, run->equal, t.calls, t.tries, t.replayed, t.equal_prompts, (long long)t.tokens_in,
+                (long long)t.tokens_cached, (long long)t.tokens_out);
+        if (t.other_prompts) fprintf(stderr, ", %u answers that were recorded for another prompt", t.other_prompts);
         if (t.cost >= 0) fprintf(stderr, ", cost %.6g", t.cost);
         fputs("\n", stderr);
     }
@@ -716,9 +706,8 @@ static void report(const Run *run) {
                "%u, \"replayed\": %u, "
                "\"equal_prompts\": %u, \"other_prompts\": %u, \"tokens_in\": %lld, \"tokens_cached\": %lld, "
                "\"tokens_out\": %lld, \"cost\": ",
-               run->judged, run->verified, run->equal, t.calls, t.tries, t.replayed,
-               t.equal_prompts, t.other_prompts, (long long)t.tokens_in,
-               (long long)t.tokens_cached, (long long)t.tokens_out);
+               run->judged, run->verified, run->equal, t.calls, t.tries, t.replayed, t.equal_prompts, t.other_prompts,
+               (long long)t.tokens_in, (long long)t.tokens_cached, (long long)t.tokens_out);
     str_append_double(&out, t.cost);
     str_append(&out, ", \"best_s\": ");
     str_append_double(&out, run->best.len ? run->best_seconds : 0);
@@ -748,15 +737,15 @@ static void keep_standard(Run *run) {
     str_append(&run->winner, "default");
     run->best_seconds = run->default_seconds = run->own.seconds;
     if (!option_given(run->line, OPTION_QUIET))
-        fprintf(stderr, "default: %.4g ms at %s, the compiler's own; interrupted before an answer was verified\n", 1e3 * run->own.seconds, run->own.case_name);
+        fprintf(stderr, "default: %.4g ms at %s, the compiler's own; interrupted before an answer was verified\n", 1e3 * run->own.seconds,
+                run->own.case_name);
 }
 
 static int run_all(Run *run, const LlmConfig *config) {
     Str error;
     str_init(&error);
     int status = 0;
-    if (llm_wanted(config) && !(run->proposer = llm_proposer_create(config, &error)))
-        status = fail(SKETCHC_USAGE_ERROR, "%s", error.data);
+    if (llm_wanted(config) && !(run->proposer = llm_proposer_create(config, &error))) status = fail(SKETCHC_USAGE_ERROR, "%s", error.data);
     str_release(&error);
     if (status) return status;
     if (!run->proposer || option_given(run->line, OPTION_STRATEGY)) {
@@ -764,8 +753,7 @@ static int run_all(Run *run, const LlmConfig *config) {
         proposer_destroy(run->proposer);
         return status;
     }
-    unsigned candidates = count_option(run->line, OPTION_CANDIDATES, 4),
-             repairs = count_option(run->line, OPTION_REPAIRS, 3);
+    unsigned candidates = count_option(run->line, OPTION_CANDIDATES, 4), repairs = count_option(run->line, OPTION_REPAIRS, 3);
     run->pool_options = (PoolOptions){.argv = judge_command, .slots = 1};
     run->cancel = catch_interrupts();
     if (!(run->pool = pool_create(&run->pool_options))) {
@@ -803,8 +791,7 @@ static int explain(Run *run, const LlmConfig *config) {
     ProposerRequest request = design_request(run, 0);
     request.token_budget = (size_t)llm_config_number(config, LLM_PROMPT_TOKENS, 12000);
     llm_prompt(&request, &fixed, &task, &why);
-    printf("==== documents ====\n%s==== fixed ====\n%s==== task ====\n%s", why.data, fixed.data,
-           task.data);
+    printf("==== documents ====\n%s==== fixed ====\n%s==== task ====\n%s", why.data, fixed.data, task.data);
     str_release(&fixed);
     str_release(&task);
     str_release(&why);
@@ -818,8 +805,7 @@ static int read_operator(Run *run, const char *path) {
     int status = 0;
     if (!file_read(path, OPERATOR_LIMIT, &text))
         status = fail(SKETCHC_USAGE_ERROR, "cannot read %s: %s", path, strerror(errno));
-    else if (!proposer_extract_operator(text.data, text.len, &run->operator_text,
-                                        &run->operator_name))
+    else if (!proposer_extract_operator(text.data, text.len, &run->operator_text, &run->operator_name))
         status = fail(SKETCHC_SOURCE_ERROR, "%s holds no operator", path);
     str_release(&text);
     if (status) return status;
@@ -842,8 +828,8 @@ static int read_operator(Run *run, const char *path) {
     return status;
 }
 
-int command_propose(Arena *arena, const CommandLine *line, const sketchc_options *compile,
-                    const char *path, uint64_t seed, double time_limit_s) {
+int command_propose(Arena *arena, const CommandLine *line, const sketchc_options *compile, const char *path, uint64_t seed,
+                    double time_limit_s) {
     Run run = {.line = line,
                .compile = compile,
                .path = path,
@@ -858,9 +844,8 @@ int command_propose(Arena *arena, const CommandLine *line, const sketchc_options
                          .define_count = compile->define_count,
                          .time_limit_s = time_limit_s,
                          .measure = true}};
-    Str *texts[] = {&run.operator_name, &run.operator_text, &run.best,       &run.report,
-                    &run.winner,        &run.definition,    &run.environment,   &run.codes,
-                    &run.given};
+    Str *texts[] = {&run.operator_name, &run.operator_text, &run.best,  &run.report, &run.winner,
+                    &run.definition,    &run.environment,   &run.codes, &run.given};
     for (size_t i = 0; i < COUNT_OF(texts); i++) str_init(texts[i]);
     /* What is judged here is made for this machine, and whoever is asked is told of the same. */
     sketchc_options here = *compile;
@@ -869,7 +854,8 @@ int command_propose(Arena *arena, const CommandLine *line, const sketchc_options
     sketchc_free(native);
     run.compile = &here;
     run.judge.arch = here.arch ? here.arch : strcmp(run.judge.target, "openmp") == 0 ? "x86-64-v3" : "sm_80";
-    sketchc_options described = {.size = sizeof described, .target = run.judge.target, .arch = run.judge.arch, .target_file = here.target_file};
+    sketchc_options described = {
+        .size = sizeof described, .target = run.judge.target, .arch = run.judge.arch, .target_file = here.target_file};
     run.machine = sketchc_machine(&described);
     conductor_name_defines(run.judge.defines, run.judge.define_count, &run.given);
     judgement_init(&run.own);
@@ -877,9 +863,7 @@ int command_propose(Arena *arena, const CommandLine *line, const sketchc_options
     int status = config && check_numbers(line) && check_line(line, config, path) ? read_operator(&run, path) : SKETCHC_USAGE_ERROR;
     run.judge.operator_name = run.operator_name.data;
     run.judge.operator_text = run.operator_text.data;
-    if (!status)
-        status = option_given(line, OPTION_EXPLAIN_PROMPT) ? explain(&run, config)
-                                                           : run_all(&run, config);
+    if (!status) status = option_given(line, OPTION_EXPLAIN_PROMPT) ? explain(&run, config) : run_all(&run, config);
     llm_config_destroy(config);
     judgement_release(&run.own);
     sketchc_free(run.machine);

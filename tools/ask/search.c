@@ -66,19 +66,16 @@ static void append_failures(const SearchProgress *p, bool json, Str *out) {
 static void append_text(const SearchProgress *p, Str *out) {
     if (p->answers) str_append(out, "answers: ");
     if (p->asking) str_printf(out, "%u asked, ", p->asking);
-    str_printf(out, "%u tried (%.1f/s), %u run, %u repeated; ", p->tried, rate(p), p->verified,
-               p->repeated);
+    str_printf(out, "%u tried (%.1f/s), %u run, %u repeated; ", p->tried, rate(p), p->verified, p->repeated);
     if (p->best_seconds > 0) str_printf(out, "best %.4g ms (%s), ", 1e3 * p->best_seconds, p->best_name);
-    if (p->best_seconds > 0 && p->naive_seconds > 0)
-        str_printf(out, "%.2fx naive, ", p->naive_seconds / p->best_seconds);
+    if (p->best_seconds > 0 && p->naive_seconds > 0) str_printf(out, "%.2fx naive, ", p->naive_seconds / p->best_seconds);
     if (p->percent_of_roof > 0)
         str_printf(out, "%.0f %% of roof", p->percent_of_roof);
     else
         str_append(out, "roof not known");
     str_append(out, "; failed: ");
     append_failures(p, false, out);
-    if (p->calls)
-        str_printf(out, "; %u calls, %lld tokens", p->calls, (long long)(p->tokens_in + p->tokens_out));
+    if (p->calls) str_printf(out, "; %u calls, %lld tokens", p->calls, (long long)(p->tokens_in + p->tokens_out));
     if (p->calls && p->cost >= 0) str_printf(out, ", cost %.4g", p->cost);
     if (p->calls && p->cost < 0) str_append(out, ", cost not known");
 }
@@ -91,11 +88,9 @@ static void print_text(const SearchProgress *p) {
     append_text(p, &out);
     bool terminal = isatty(STDERR_FILENO);
     int width = (int)out.len;
-    if (terminal && !p->done && ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 &&
-        width >= window.ws_col)
+    if (terminal && !p->done && ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 && width >= window.ws_col)
         width = window.ws_col - 1;
-    fprintf(stderr, terminal ? "\r%.*s\033[K%s" : "%.*s%s", width, out.data,
-            terminal && !p->done ? "" : "\n");
+    fprintf(stderr, terminal ? "\r%.*s\033[K%s" : "%.*s%s", width, out.data, terminal && !p->done ? "" : "\n");
     str_release(&out);
 }
 
@@ -123,8 +118,8 @@ static void print_json(const SearchProgress *p) {
     str_append_json(&out, p->best_name);
     str_append(&out, ", \"failures\": {");
     append_failures(p, true, &out);
-    str_printf(&out, "}, \"calls\": %u, \"tokens_in\": %lld, \"tokens_out\": %lld", p->calls,
-               (long long)p->tokens_in, (long long)p->tokens_out);
+    str_printf(&out, "}, \"calls\": %u, \"tokens_in\": %lld, \"tokens_out\": %lld", p->calls, (long long)p->tokens_in,
+               (long long)p->tokens_out);
     append_number("cost", p->cost, p->cost >= 0, &out);
     str_printf(&out, ", \"done\": %s}\n", p->done ? "true" : "false");
     fputs(out.data, stderr);
@@ -168,8 +163,8 @@ bool ask_check_output(const CommandLine *line) {
     if (!path) return true;
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
     if (access(folder, W_OK) == 0) return true;
-    fprintf(stderr, "sketchc: cannot write %s: its folder %s: %s; name a file in a folder that is there and may be written\n", path,
-            folder, strerror(errno));
+    fprintf(stderr, "sketchc: cannot write %s: its folder %s: %s; name a file in a folder that is there and may be written\n", path, folder,
+            strerror(errno));
     return false;
 }
 
@@ -201,8 +196,7 @@ void ask_say_found(const CommandLine *line, const SearchResult *r, const char *m
 static void report(const CommandLine *line, const SearchResult *r) {
     Str out;
     char seed[64] = "", more[192];
-    if (r->complete && r->verify_seed)
-        snprintf(seed, sizeof seed, "; verified with --seed=%llu", (unsigned long long)r->verify_seed);
+    if (r->complete && r->verify_seed) snprintf(seed, sizeof seed, "; verified with --seed=%llu", (unsigned long long)r->verify_seed);
     snprintf(more, sizeof more, "; %u tried, %u run, %.1f s%s", r->last.tried, r->last.verified, r->last.elapsed, seed);
     ask_say_found(line, r, more);
     if (!option_given(line, OPTION_JSON)) return;
@@ -217,9 +211,8 @@ static void report(const CommandLine *line, const SearchResult *r) {
     str_append_double(&out, r->naive_seconds);
     str_append(&out, ", \"default_s\": ");
     str_append_double(&out, ask_own_seconds(r));
-    str_printf(&out,
-               ", \"verified\": %s, \"tried\": %u, \"run\": %u, \"repeated\": %u, \"elapsed_s\": ",
-               r->complete ? "true" : "false", r->last.tried, r->last.verified, r->last.repeated);
+    str_printf(&out, ", \"verified\": %s, \"tried\": %u, \"run\": %u, \"repeated\": %u, \"elapsed_s\": ", r->complete ? "true" : "false",
+               r->last.tried, r->last.verified, r->last.repeated);
     str_append_double(&out, r->last.elapsed);
     str_printf(&out, ", \"measured_again\": %s", r->baseline_before > 0 ? "true" : "false");
     str_printf(&out, ", \"verify_seed\": %llu}\n", (unsigned long long)r->verify_seed);
@@ -268,8 +261,7 @@ static int status_of(const CommandLine *line, const SearchResult *r) {
     return (!status || !r->found) && atomic_load(&stop) ? SKETCHC_INTERRUPTED : status;
 }
 
-static int run_search(const CommandLine *line, const char *path, SearchOptions *options,
-                      SearchResult *result) {
+static int run_search(const CommandLine *line, const char *path, SearchOptions *options, SearchResult *result) {
     Str text, environment;
     str_init(&text);
     str_init(&environment);
@@ -297,26 +289,28 @@ void ask_say_vectors(const CommandLine *line, const LlmEmbedding *vectors) {
     if (option_given(line, OPTION_QUIET)) return;
     if (vectors->undescribed.len) fprintf(stderr, "sketchc: descriptions of operators by the model: %s\n", vectors->undescribed.data);
     if (vectors->error.len)
-        fprintf(stderr, "sketchc: similar operators were sought without the embedding model, the built-in embedding serves: %s\n", vectors->error.data);
+        fprintf(stderr, "sketchc: similar operators were sought without the embedding model, the built-in embedding serves: %s\n",
+                vectors->error.data);
 }
 
 /* Where times of the store are of a machine that did more or less beside. */
 static void say_other_load(const CommandLine *line, const SearchResult *r) {
     if (option_given(line, OPTION_QUIET) || r->baseline_before <= 0) return;
-    fprintf(stderr, "sketchc: the compiler's own sketch takes %.4g ms, and took %.4g ms when the store's times were measured: they are measured again\n",
+    fprintf(stderr,
+            "sketchc: the compiler's own sketch takes %.4g ms, and took %.4g ms when the store's times were measured: they are measured "
+            "again\n",
             1e3 * r->baseline, 1e3 * r->baseline_before);
 }
 
-int search_by_line(const CommandLine *line, const sketchc_options *compile, const char *path,
-                   uint64_t seed, SearchOptions *options, SearchResult *result) {
+int search_by_line(const CommandLine *line, const sketchc_options *compile, const char *path, uint64_t seed, SearchOptions *options,
+                   SearchResult *result) {
     Store *store = options->store, *own = NULL;
     const char *strategy = option_value(line, OPTION_STRATEGY);
     if (!search_strategy_known(strategy)) {
         fprintf(stderr, "sketchc: there is no strategy \"%s\"\n", strategy);
         return SKETCHC_USAGE_ERROR;
     }
-    if (!store && option_given(line, OPTION_STORE) &&
-        !(store = own = ask_open_store(option_value(line, OPTION_STORE), false)))
+    if (!store && option_given(line, OPTION_STORE) && !(store = own = ask_open_store(option_value(line, OPTION_STORE), false)))
         return ask_store_status();
     options->target = compile->target ? compile->target : "openmp";
     options->arch = compile->arch;
@@ -347,8 +341,7 @@ int search_by_line(const CommandLine *line, const sketchc_options *compile, cons
     return status;
 }
 
-int command_search(const CommandLine *line, const sketchc_options *compile, const char *path,
-                   uint64_t seed, Proposer *more) {
+int command_search(const CommandLine *line, const sketchc_options *compile, const char *path, uint64_t seed, Proposer *more) {
     SearchOptions options = {.more = more, .max_candidates = (unsigned)number(line, OPTION_CANDIDATES)};
     SearchResult result;
     int status = search_by_line(line, compile, path, seed, &options, &result);

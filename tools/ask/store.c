@@ -12,8 +12,7 @@
 Store *ask_open_store(const char *path, bool existing) {
     char *message = NULL;
     Store *store = existing ? store_open_existing(path, &message) : store_open(path, &message);
-    if (!store)
-        fprintf(stderr, "sketchc: cannot open the store %s\n", message ? message : path);
+    if (!store) fprintf(stderr, "sketchc: cannot open the store %s\n", message ? message : path);
     free(message);
     return store;
 }
@@ -38,9 +37,7 @@ static int cannot_read(void) {
 /* db query [VIEW], db best, db export. */
 static int show(Store *store, const CommandLine *line, const char *what, Str *out) {
     bool query = strcmp(what, "query") == 0, export = strcmp(what, "export") == 0;
-    const char *view = !query                         ? what
-                       : line->operands.len > 1 ? line->operands.data[1]
-                                                : "results";
+    const char *view = !query ? what : line->operands.len > 1 ? line->operands.data[1] : "results";
     if (!store_view_known(view)) {
         Str names;
         str_init(&names);

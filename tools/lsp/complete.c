@@ -62,10 +62,9 @@ static Want wanted(const Document *d, size_t offset) {
     }
     while (at > begin && (isalnum((unsigned char)d->text.data[at - 1]))) at--;
     while (at > begin && d->text.data[at - 1] == ' ') at--;
-    bool behind_colon = at > begin + 1 && d->text.data[at - 1] == ':' &&
-                        strchr("])abcdefghijklmnopqrstuvwxyz_", d->text.data[at - 2]);
-    bool declares = line_has(d, begin, offset, "tensors") || line_has(d, begin, offset, "scalars") ||
-                    d->text.data[at > 1 ? at - 2 : 0] == ']';
+    bool behind_colon = at > begin + 1 && d->text.data[at - 1] == ':' && strchr("])abcdefghijklmnopqrstuvwxyz_", d->text.data[at - 2]);
+    bool declares =
+        line_has(d, begin, offset, "tensors") || line_has(d, begin, offset, "scalars") || d->text.data[at > 1 ? at - 2 : 0] == ']';
     if ((behind_colon && declares) || line_has(d, at > 6 ? at - 6 : 0, at, "dtype=")) return WANT_DTYPES;
     return WANT_NAMES;
 }
@@ -75,11 +74,11 @@ static void put_dtypes(Items *items) {
 }
 
 static void put_hints(Items *items, Want want) {
-#define LOOP_HINT(id, text, argument, summary)                                                     \
+#define LOOP_HINT(id, text, argument, summary)                                                                                             \
     if (want == WANT_LOOP_HINTS) put_item(items, text, ITEM_PROPERTY, argument, summary);
-#define PARALLEL_CONTEXT(id, text, summary)                                                        \
+#define PARALLEL_CONTEXT(id, text, summary)                                                                                                \
     if (want == WANT_CONTEXTS) put_item(items, text, ITEM_PROPERTY, NULL, summary);
-#define ALLOC_HINT(text, place, wish, summary)                                                     \
+#define ALLOC_HINT(text, place, wish, summary)                                                                                             \
     if (want == WANT_ALLOC_HINTS) put_item(items, text, ITEM_PROPERTY, NULL, summary);
 #include "hints.def"
 }
@@ -92,8 +91,7 @@ static void put_operations(Items *items, const Document *d) {
         Str form;
         str_init(&form);
         str_append(&form, "(");
-        for (size_t i = 0; i < count; i++)
-            str_printf(&form, "%s%s%s", i ? ", " : "", params[i].name, params[i].is_attribute ? "=" : "");
+        for (size_t i = 0; i < count; i++) str_printf(&form, "%s%s%s", i ? ", " : "", params[i].name, params[i].is_attribute ? "=" : "");
         str_append(&form, ")");
         put_item(items, info->name, ITEM_FUNCTION, form.data, NULL);
         str_release(&form);

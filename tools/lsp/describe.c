@@ -29,9 +29,7 @@ int64_t tile_bytes(const Type *t) {
     int64_t count = t->dtype ? (int64_t)dtype_size(t->dtype) : 0;
     for (unsigned i = 0; i < t->rank; i++) {
         int64_t extent;
-        if (!t->shape[i] || !aff_is_const(t->shape[i], &extent) || extent < 0 ||
-            (extent && count > INT64_MAX / extent))
-            return 0;
+        if (!t->shape[i] || !aff_is_const(t->shape[i], &extent) || extent < 0 || (extent && count > INT64_MAX / extent)) return 0;
         count *= extent;
     }
     return count;
@@ -41,9 +39,9 @@ int64_t tile_bytes(const Type *t) {
 
 static const char *kind_name(DeclKind kind) {
     static const char *const names[] = {
-        [DECL_SYMBOL] = "symbol",      [DECL_SCALAR] = "scalar",   [DECL_TENSOR] = "tensor",
-        [DECL_VIEW] = "view",          [DECL_CONSTEXPR] = "constexpr", [DECL_LOCAL] = "local scalar",
-        [DECL_TILE] = "tile",          [DECL_LOOP] = "loop variable", [DECL_INDEX] = "index",
+        [DECL_SYMBOL] = "symbol",      [DECL_SCALAR] = "scalar",         [DECL_TENSOR] = "tensor",
+        [DECL_VIEW] = "view",          [DECL_CONSTEXPR] = "constexpr",   [DECL_LOCAL] = "local scalar",
+        [DECL_TILE] = "tile",          [DECL_LOOP] = "loop variable",    [DECL_INDEX] = "index",
         [DECL_VALUE] = "tensor value", [DECL_PREDEFINED] = "predefined",
     };
     return names[kind];
@@ -51,9 +49,10 @@ static const char *kind_name(DeclKind kind) {
 
 /* What was asked for, and where the tile lies on a GPU. */
 static void put_place(const Block *block, const Decl *decl, Str *out) {
-    static const char *const asked[] = {
-        [PLACE_FASTEST] = "registers", [PLACE_FAST] = "shared memory or L1, or faster",
-        [PLACE_MEDIUM] = "L2 or faster", [PLACE_SLOW] = "global memory or faster"};
+    static const char *const asked[] = {[PLACE_FASTEST] = "registers",
+                                        [PLACE_FAST] = "shared memory or L1, or faster",
+                                        [PLACE_MEDIUM] = "L2 or faster",
+                                        [PLACE_SLOW] = "global memory or faster"};
     static const char *const places[] = {
         [PLACE_FASTEST] = "registers", [PLACE_FAST] = "shared memory", [PLACE_MEDIUM] = "L2", [PLACE_SLOW] = "global memory"};
     AllocMachine machine = {.gpu = true};
@@ -81,14 +80,12 @@ static bool has_argument(const Expr *call, const char *name) {
 /* Where a tile's type was decided: by dtype=, else by what is first written to it. */
 static void put_origin(const Document *d, const Block *block, const Decl *decl, Str *out) {
     const Stmt *site = decl->site;
-    bool given = site && site->kind == STMT_ASSIGN && site->u.assign.value_count == 1 &&
-                 has_argument(site->u.assign.values[0], "dtype");
+    bool given = site && site->kind == STMT_ASSIGN && site->u.assign.value_count == 1 && has_argument(site->u.assign.values[0], "dtype");
     const Stmt *write = given || !block ? NULL : first_write(block, decl);
     if (given)
         str_printf(out, "\n\nThe dtype is given by `dtype=` in line %u.", line_of(d, site->span));
     else if (write && write->action == ACTION_LOAD && write->value && write->value->decl)
-        str_printf(out, "\n\nThe dtype is that of `%s`, loaded in line %u.", write->value->decl->name,
-                   line_of(d, write->span));
+        str_printf(out, "\n\nThe dtype is that of `%s`, loaded in line %u.", write->value->decl->name, line_of(d, write->span));
     else if (write)
         str_printf(out, "\n\nThe dtype follows from the operation in line %u.", line_of(d, write->span));
 }
@@ -106,10 +103,11 @@ static void put_tile(const Document *d, const Block *block, const Decl *decl, St
 }
 
 static void put_constexpr(const Decl *decl, Str *out) {
-    static const char *const origins[] = {
-        [ORIGIN_UNBOUND] = "not set; give it with `-D`", [ORIGIN_DEFINE] = "from `-D`",
-        [ORIGIN_DEFAULT] = "the default", [ORIGIN_SPACE] = "from the search space",
-        [ORIGIN_OPERATOR] = "the operator's"};
+    static const char *const origins[] = {[ORIGIN_UNBOUND] = "not set; give it with `-D`",
+                                          [ORIGIN_DEFINE] = "from `-D`",
+                                          [ORIGIN_DEFAULT] = "the default",
+                                          [ORIGIN_SPACE] = "from the search space",
+                                          [ORIGIN_OPERATOR] = "the operator's"};
     str_append(out, "\n\nValue: ");
     if (decl->constant.kind == CONST_INT || decl->constant.kind == CONST_BOOL)
         str_printf(out, "%lld, ", (long long)decl->constant.i);
@@ -125,8 +123,7 @@ static void put_loop(const Decl *decl, Str *out) {
     if (!info || !info->trips) return;
     str_append(out, "\n\nTrip count: `");
     put_aff(info->trips, out);
-    str_printf(out, "`. %s.", info->proved_parallel ? "Its iterations are independent"
-                                                    : "Its iterations run in order");
+    str_printf(out, "`. %s.", info->proved_parallel ? "Its iterations are independent" : "Its iterations run in order");
 }
 
 void describe_decl(const Document *d, const Block *block, const Decl *decl, Str *out) {
@@ -134,8 +131,7 @@ void describe_decl(const Document *d, const Block *block, const Decl *decl, Str 
     str_printf(out, "```sketch\n%s: ", decl->name);
     describe_type(&decl->type, out);
     str_printf(out, "\n```\n%s", kind_name(decl->kind));
-    if (decl->kind == DECL_TENSOR || decl->kind == DECL_VIEW)
-        str_append(out, directions[decl->direction]);
+    if (decl->kind == DECL_TENSOR || decl->kind == DECL_VIEW) str_append(out, directions[decl->direction]);
     switch (decl->kind) {
     case DECL_TILE:
         put_tile(d, block, decl, out);

@@ -49,8 +49,8 @@ static void put_message(const Document *d, const Diag *diag, Str *out) {
 static void put_diagnostic(const Request *r, const Document *d, const Diag *diag, Str *out) {
     str_append(out, "{\"range\":");
     put_span(r, d, visible(d, diag->span), out);
-    str_printf(out, ",\"severity\":%d,\"code\":\"%s\",\"source\":\"sketchc\",\"message\":",
-               severity_of(diag->severity), diag_code(diag->id));
+    str_printf(out, ",\"severity\":%d,\"code\":\"%s\",\"source\":\"sketchc\",\"message\":", severity_of(diag->severity),
+               diag_code(diag->id));
     put_message(d, diag, out);
     put_related(r, d, diag, out);
     str_append(out, "}");

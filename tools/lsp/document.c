@@ -38,9 +38,7 @@ void document_set_text(Document *d, const char *text, size_t size) {
 }
 
 bool document_replace(Document *d, size_t begin, size_t end, const char *text, size_t size) {
-    if (begin > end || end > d->text.len || size > LSP_MAX_TEXT ||
-        d->text.len - (end - begin) + size > LSP_MAX_TEXT)
-        return false;
+    if (begin > end || end > d->text.len || size > LSP_MAX_TEXT || d->text.len - (end - begin) + size > LSP_MAX_TEXT) return false;
     Str next;
     str_init(&next);
     str_append_n(&next, d->text.data, begin);

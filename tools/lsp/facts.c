@@ -22,8 +22,8 @@ enum { MOST_SKETCHES = 16, MOST_SECONDS = 30, MOST_BYTES = 8 << 20, PATIENCE_MS 
 static void compile_sketch(const LspServer *s, const Document *d, const Block *sketch, Str *out) {
     sketchc_unit *unit = sketchc_unit_create(d->uri, d->text.data, d->text.len);
     if (!unit) return;
-    sketchc_options options = {.size = sizeof options, .sketch = *sketch->name ? sketch->name : NULL,
-                               .target = s->target ? s->target : "cuda", .arch = s->arch};
+    sketchc_options options = {
+        .size = sizeof options, .sketch = *sketch->name ? sketch->name : NULL, .target = s->target ? s->target : "cuda", .arch = s->arch};
     char *report = NULL;
     sketchc_predict(unit, &options, "json", &report);
     char *said = sketchc_diagnostics(unit, "json");
@@ -291,9 +291,10 @@ void describe_prediction(const Json *facts, Str *out) {
     const Json *prediction = json_get(facts, "prediction"), *c = longest(json_get(prediction, "cases"));
     const Json *launch = longest(json_get(c, "launches"));
     if (!launch) {
-        str_printf(out, "time: not known (%s)", json_kind(prediction) != JSON_OBJECT ? "it does not compile"
-                                                : c                                 ? "by the cost model"
-                                                                                    : "no case, or no rates of the target");
+        str_printf(out, "time: not known (%s)",
+                   json_kind(prediction) != JSON_OBJECT ? "it does not compile"
+                   : c                                  ? "by the cost model"
+                                                        : "no case, or no rates of the target");
         return;
     }
     str_printf(out, "%s: ", json_get_string(c, "name", ""));

@@ -190,8 +190,7 @@ void lsp_signature_help(Request *r) {
     str_append_json(&r->out, label.data);
     str_append(&r->out, ",\"documentation\":");
     str_append_json(&r->out, info->summary);
-    str_printf(&r->out, ",\"parameters\":[%s]}],\"activeSignature\":0,\"activeParameter\":%u}",
-               list.data, call.argument);
+    str_printf(&r->out, ",\"parameters\":[%s]}],\"activeSignature\":0,\"activeParameter\":%u}", list.data, call.argument);
     str_release(&label);
     str_release(&list);
 }

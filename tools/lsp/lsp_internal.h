@@ -23,8 +23,8 @@ typedef enum {
     OCC_OPERATION, /* `builtin` */
     OCC_ARGUMENT,  /* a named argument of `builtin` */
     OCC_DTYPE,
-    OCC_HINT,      /* a string of a hint or of llm_hint= */
-    OCC_BLOCK      /* the name of `block`, where it stands or is implemented */
+    OCC_HINT, /* a string of a hint or of llm_hint= */
+    OCC_BLOCK /* the name of `block`, where it stands or is implemented */
 } OccurrenceKind;
 
 typedef struct {
@@ -108,7 +108,7 @@ void visit_statements(const Body *body, StmtVisit visit, void *context);
 struct LspServer {
     LspWrite write;
     void *context;
-    Str input; /* received, not framed yet */
+    Str input;   /* received, not framed yet */
     size_t skip; /* bytes of a message that is left aside, still to come */
     struct {
         Json **data;
@@ -134,8 +134,8 @@ struct LspServer {
 typedef struct {
     LspServer *server;
     const Json *params;
-    Str out;    /* the result as JSON; empty: null */
-    int error;  /* a code of JSON-RPC, 0: none */
+    Str out;   /* the result as JSON; empty: null */
+    int error; /* a code of JSON-RPC, 0: none */
     const char *message;
 } Request;
 
@@ -196,9 +196,9 @@ typedef void (*FactVisit)(void *context, const Json *said);
 void facts_each(const Document *d, FactVisit visit, void *context);
 /* The bytes that a message is about. */
 void facts_place(const Document *d, const Json *said, size_t *begin, size_t *end);
-void describe_hint(const Document *d, const Occurrence *o, Str *out);      /* whether it is followed */
-void describe_prediction(const Json *facts, Str *out);                     /* the longest case, in one line */
-void describe_predictions(const Json *facts, Str *out);                    /* a table */
+void describe_hint(const Document *d, const Occurrence *o, Str *out); /* whether it is followed */
+void describe_prediction(const Json *facts, Str *out);                /* the longest case, in one line */
+void describe_predictions(const Json *facts, Str *out);               /* a table */
 
 #define METHOD(name, handler) void handler(Request *r);
 #include "methods.def"

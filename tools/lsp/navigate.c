@@ -45,8 +45,7 @@ static void put_all(Request *r, bool locations) {
     Document *d;
     const Occurrence *o = occurrence_here(r, &d);
     bool first = true;
-    bool definitions =
-        !locations || json_get_bool(json_get(r->params, "context"), "includeDeclaration", true);
+    bool definitions = !locations || json_get_bool(json_get(r->params, "context"), "includeDeclaration", true);
     if (r->error) return;
     str_append(&r->out, "[");
     for (size_t i = 0; o && i < d->occurrences.len; i++) {
@@ -93,8 +92,8 @@ static bool is_name(const char *text) {
 }
 
 static bool is_reserved(const char *text) {
-    static const char *const words[] = {"for", "in", "if", "elif", "else", "and", "or", "not", "true",
-                                        "false", "True", "False", "implements"};
+    static const char *const words[] = {"for", "in",   "if",    "elif", "else",  "and",       "or",
+                                        "not", "true", "false", "True", "False", "implements"};
     for (size_t i = 0; i < COUNT_OF(words); i++)
         if (strcmp(words[i], text) == 0) return true;
     return false;
@@ -107,8 +106,7 @@ static bool is_taken(const Document *d, const Occurrence *o, const char *name) {
         if (!same_thing(o, other)) continue;
         for (size_t k = 0; k < d->occurrences.len; k++) {
             const Occurrence *use = &d->occurrences.data[k];
-            if (use->kind == OCC_NAME && use->block == other->block && strcmp(use->decl->name, name) == 0)
-                return true;
+            if (use->kind == OCC_NAME && use->block == other->block && strcmp(use->decl->name, name) == 0) return true;
         }
     }
     return false;
@@ -151,8 +149,7 @@ void lsp_rename(Request *r) {
 
 enum { SYMBOL_CLASS = 5, SYMBOL_FUNCTION = 12, SYMBOL_VARIABLE = 13, SYMBOL_CONSTANT = 14, SYMBOL_EVENT = 24 };
 
-static void open_symbol(const Request *r, const Document *d, const char *name, int kind, Span span,
-                        Span name_span, Str *out) {
+static void open_symbol(const Request *r, const Document *d, const char *name, int kind, Span span, Span name_span, Str *out) {
     str_append(out, "{\"name\":");
     str_append_json(out, *name ? name : "(no name)");
     str_printf(out, ",\"kind\":%d,\"range\":", kind);
@@ -163,15 +160,12 @@ static void open_symbol(const Request *r, const Document *d, const char *name, i
 
 static void put_block_symbol(const Request *r, const Document *d, const Block *b, Str *out) {
     bool first = true;
-    open_symbol(r, d, b->name, b->kind == BLOCK_OPERATOR ? SYMBOL_CLASS : SYMBOL_FUNCTION, b->span,
-                b->name_span, out);
+    open_symbol(r, d, b->name, b->kind == BLOCK_OPERATOR ? SYMBOL_CLASS : SYMBOL_FUNCTION, b->span, b->name_span, out);
     str_append(out, ",\"children\":[");
     for (size_t i = 0; i < b->decl_count; i++) {
         const Decl *decl = b->decls[i];
         put_next(out, &first);
-        open_symbol(r, d, decl->name,
-                    decl->kind == DECL_CONSTEXPR ? SYMBOL_CONSTANT : SYMBOL_VARIABLE, decl->span,
-                    decl->span, out);
+        open_symbol(r, d, decl->name, decl->kind == DECL_CONSTEXPR ? SYMBOL_CONSTANT : SYMBOL_VARIABLE, decl->span, decl->span, out);
         str_append(out, "}");
     }
     for (size_t i = 0; i < b->case_count; i++) {
@@ -299,8 +293,8 @@ static void put_fold(Fold *f, size_t begin, size_t end, const char *kind) {
     uint32_t to = document_position(f->d, end, true).line;
     if (to <= from) return;
     put_next(&f->r->out, &f->first);
-    str_printf(&f->r->out, "{\"startLine\":%u,\"endLine\":%u%s%s%s}", from, to, kind ? ",\"kind\":\"" : "",
-               kind ? kind : "", kind ? "\"" : "");
+    str_printf(&f->r->out, "{\"startLine\":%u,\"endLine\":%u%s%s%s}", from, to, kind ? ",\"kind\":\"" : "", kind ? kind : "",
+               kind ? "\"" : "");
 }
 
 static void fold_stmt(void *context, const Stmt *s) {

@@ -45,8 +45,7 @@ static bool is_dtype_name(const Expr *e) {
 static void walk_args(Walk *w, const Args *args, BuiltinId builtin) {
     for (size_t i = 0; i < args->count; i++) {
         const Arg *a = &args->data[i];
-        if (a->name)
-            add(w, (Occurrence){.kind = OCC_ARGUMENT, .span = a->name_span, .builtin = builtin});
+        if (a->name) add(w, (Occurrence){.kind = OCC_ARGUMENT, .span = a->name_span, .builtin = builtin});
         if (a->name && strcmp(a->name, "llm_hint") == 0)
             walk_hint_strings(w, a->value);
         else
@@ -123,8 +122,7 @@ static void walk_hints(Walk *w, const Stmt *s) {
     for (size_t i = 0; i < s->hint_count; i++)
         for (size_t k = 0; k < s->hints[i].args.count; k++) {
             const Arg *a = &s->hints[i].args.data[k];
-            if (a->name)
-                add(w, (Occurrence){.kind = OCC_ARGUMENT, .span = a->name_span});
+            if (a->name) add(w, (Occurrence){.kind = OCC_ARGUMENT, .span = a->name_span});
             walk_hint_strings(w, a->value);
             walk_expr(w, a->value);
         }
@@ -137,8 +135,7 @@ static void walk_stmt(Walk *w, const Stmt *s) {
     case STMT_HINT:
         break;
     case STMT_ASSIGN:
-        for (size_t i = 0; i < s->u.assign.target_count; i++)
-            walk_target(w, s, i, s->u.assign.targets[i]);
+        for (size_t i = 0; i < s->u.assign.target_count; i++) walk_target(w, s, i, s->u.assign.targets[i]);
         walk_list(w, s->u.assign.values, s->u.assign.value_count);
         break;
     case STMT_EXPR:
@@ -187,15 +184,13 @@ static void walk_case(Walk *w, const Case *c) {
 
 static const Block *block_named(const File *file, const char *name) {
     for (size_t i = 0; i < file->block_count; i++)
-        if (file->blocks[i]->kind == BLOCK_OPERATOR && strcmp(file->blocks[i]->name, name) == 0)
-            return file->blocks[i];
+        if (file->blocks[i]->kind == BLOCK_OPERATOR && strcmp(file->blocks[i]->name, name) == 0) return file->blocks[i];
     return NULL;
 }
 
 static void walk_block(Walk *w, const Block *b) {
     w->block = b;
-    if (*b->name)
-        add(w, (Occurrence){.kind = OCC_BLOCK, .span = b->name_span, .block = b, .is_definition = true});
+    if (*b->name) add(w, (Occurrence){.kind = OCC_BLOCK, .span = b->name_span, .block = b, .is_definition = true});
     const Block *op = b->implements.op ? block_named(w->d->file, b->implements.op) : NULL;
     if (op) {
         Span span = b->implements.span;
@@ -223,8 +218,7 @@ void occurrences_collect(Document *d) {
     if (list->len) qsort(list->data, list->len, sizeof *list->data, by_place);
     size_t kept = 0;
     for (size_t i = 0; i < list->len; i++) /* a declaration may be met twice */
-        if (!kept || list->data[i].span.begin != list->data[kept - 1].span.begin)
-            list->data[kept++] = list->data[i];
+        if (!kept || list->data[i].span.begin != list->data[kept - 1].span.begin) list->data[kept++] = list->data[i];
     list->len = kept;
 }
 

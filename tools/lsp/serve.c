@@ -50,7 +50,8 @@ int lsp_serve(int in, int out) {
             ssize_t n = read(in, piece, sizeof piece);
             if (n < 0 && errno == EINTR) continue;
             more = n > 0 && lsp_receive(s, piece, (size_t)n);
-            if (n > 0 && !more) fputs("sketchc: lsp: what came is no message with a Content-Length of at most 1 GiB: the connection is closed\n", stderr);
+            if (n > 0 && !more)
+                fputs("sketchc: lsp: what came is no message with a Content-Length of at most 1 GiB: the connection is closed\n", stderr);
         } else if (!lsp_step(s)) {
             if (!more) break;
             wait_for_either(s, in);

@@ -221,21 +221,21 @@ static void initialize(Request *r) {
     s->utf8 = wants_utf8(r->params);
     s->initialised = true;
     str_printf(&r->out, "{\"capabilities\":{\"positionEncoding\":\"%s\",", s->utf8 ? "utf-8" : "utf-16");
-    str_append(&r->out,
-               "\"textDocumentSync\":{\"openClose\":true,\"change\":2},"
-               "\"codeActionProvider\":{\"codeActionKinds\":[\"quickfix\"]},"
-               "\"hoverProvider\":true,\"implementationProvider\":true,\"selectionRangeProvider\":true,\"workspaceSymbolProvider\":true,\"inlayHintProvider\":true,"
-               "\"completionProvider\":{\"resolveProvider\":true,\"triggerCharacters\":[\"\\\"\",\"(\",\",\",\":\"]},"
-               "\"signatureHelpProvider\":{\"triggerCharacters\":[\"(\",\",\"]},"
-               "\"definitionProvider\":true,\"referencesProvider\":true,"
-               "\"documentHighlightProvider\":true,\"renameProvider\":{\"prepareProvider\":true},"
-               "\"documentSymbolProvider\":true,\"foldingRangeProvider\":true,"
-               "\"documentFormattingProvider\":true,"
-               "\"executeCommandProvider\":{\"commands\":[\"sketchc.show\"]},"
-               "\"semanticTokensProvider\":{\"full\":{\"delta\":true},\"range\":true,\"legend\":{\"tokenTypes\":[");
+    str_append(&r->out, "\"textDocumentSync\":{\"openClose\":true,\"change\":2},"
+                        "\"codeActionProvider\":{\"codeActionKinds\":[\"quickfix\"]},"
+                        "\"hoverProvider\":true,\"implementationProvider\":true,\"selectionRangeProvider\":true,"
+                        "\"workspaceSymbolProvider\":true,\"inlayHintProvider\":true,"
+                        "\"completionProvider\":{\"resolveProvider\":true,\"triggerCharacters\":[\"\\\"\",\"(\",\",\",\":\"]},"
+                        "\"signatureHelpProvider\":{\"triggerCharacters\":[\"(\",\",\"]},"
+                        "\"definitionProvider\":true,\"referencesProvider\":true,"
+                        "\"documentHighlightProvider\":true,\"renameProvider\":{\"prepareProvider\":true},"
+                        "\"documentSymbolProvider\":true,\"foldingRangeProvider\":true,"
+                        "\"documentFormattingProvider\":true,"
+                        "\"executeCommandProvider\":{\"commands\":[\"sketchc.show\"]},"
+                        "\"semanticTokensProvider\":{\"full\":{\"delta\":true},\"range\":true,\"legend\":{\"tokenTypes\":[");
     bool first = true;
-#define TOKEN_TYPE(id, name)                                                                       \
-    put_next(&r->out, &first);                                                                     \
+#define TOKEN_TYPE(id, name)                                                                                                               \
+    put_next(&r->out, &first);                                                                                                             \
     str_append_json(&r->out, name);
 #include "token_types.def"
 #undef TOKEN_TYPE
@@ -294,8 +294,7 @@ static bool same_id(const Json *a, const Json *b) {
 static bool is_cancelled(const LspServer *s, const Json *id) {
     for (size_t i = s->queue_head; i < s->queue.len; i++) {
         const Json *m = s->queue.data[i];
-        if (strcmp(json_get_string(m, "method", ""), "$/cancelRequest") == 0 &&
-            same_id(json_get(json_get(m, "params"), "id"), id))
+        if (strcmp(json_get_string(m, "method", ""), "$/cancelRequest") == 0 && same_id(json_get(json_get(m, "params"), "id"), id))
             return true;
     }
     return false;
@@ -304,8 +303,7 @@ static bool is_cancelled(const LspServer *s, const Json *id) {
 static void handle(LspServer *s, const Json *message) {
     const Json *id = json_get(message, "id");
     const char *method = json_get_string(message, "method", NULL);
-    if (json_kind(message) != JSON_OBJECT || (!method && !json_get(message, "result") &&
-                                              !json_get(message, "error")))
+    if (json_kind(message) != JSON_OBJECT || (!method && !json_get(message, "result") && !json_get(message, "error")))
         send_error(s, id, LSP_INVALID_REQUEST, "a message is an object with a method");
     else if (method && id && is_cancelled(s, id))
         send_error(s, id, LSP_CANCELLED, "cancelled");

@@ -63,9 +63,11 @@ static TokenType type_of_decl(const Decl *decl) {
 }
 
 static void put_occurrence(Tokens *t, const Occurrence *o) {
-    static const TokenType types[] = {
-        [OCC_OPERATION] = TOKEN_FUNCTION, [OCC_ARGUMENT] = TOKEN_PROPERTY, [OCC_DTYPE] = TOKEN_TYPE,
-        [OCC_HINT] = TOKEN_DECORATOR,     [OCC_BLOCK] = TOKEN_CLASS};
+    static const TokenType types[] = {[OCC_OPERATION] = TOKEN_FUNCTION,
+                                      [OCC_ARGUMENT] = TOKEN_PROPERTY,
+                                      [OCC_DTYPE] = TOKEN_TYPE,
+                                      [OCC_HINT] = TOKEN_DECORATOR,
+                                      [OCC_BLOCK] = TOKEN_CLASS};
     TokenType type = o->kind == OCC_NAME ? type_of_decl(o->decl) : types[o->kind];
     unsigned modifiers = o->is_definition ? DECLARATION : 0;
     if (type == TOKEN_ENUM_MEMBER) modifiers |= READONLY;
@@ -94,8 +96,8 @@ static size_t lex(const Str *text, size_t at, TokenType *type) {
         end += end < text->len && s[end] == s[at];
         *type = TOKEN_STRING;
     } else if (isdigit((unsigned char)s[at])) {
-        while (end < text->len && (isalnum((unsigned char)s[end]) || s[end] == '_' ||
-                                   (s[end] == '.' && s[end + 1] != '.' && s[end - 1] != '.')))
+        while (end < text->len &&
+               (isalnum((unsigned char)s[end]) || s[end] == '_' || (s[end] == '.' && s[end + 1] != '.' && s[end - 1] != '.')))
             end++;
         *type = TOKEN_NUMBER;
     } else if (isalpha((unsigned char)s[at]) || s[at] == '_') {
@@ -154,8 +156,8 @@ void lsp_semantic_tokens_range(Request *r) {
     if (!d) return;
     const Json *range = json_get(r->params, "range");
     TokenData tokens = {0};
-    collect(r, d, document_offset_of(r->server, d, json_get(range, "start")),
-            document_offset_of(r->server, d, json_get(range, "end")), &tokens);
+    collect(r, d, document_offset_of(r->server, d, json_get(range, "start")), document_offset_of(r->server, d, json_get(range, "end")),
+            &tokens);
     str_append(&r->out, "{");
     put_numbers(&tokens, 0, tokens.len, &r->out);
     str_append(&r->out, "}");

@@ -12,11 +12,9 @@ static void read_memory(const Node *node, size_t count, const int64_t *flat, Lan
         const float *floats = node->input->data;
         for (size_t l = 0; l < count; l++) out->v[l] = floats[flat[l]];
     } else if (node->is_real) {
-        for (size_t l = 0; l < count; l++)
-            out->v[l] = dtype_read(dtype, data + (size_t)flat[l] * size);
+        for (size_t l = 0; l < count; l++) out->v[l] = dtype_read(dtype, data + (size_t)flat[l] * size);
     } else {
-        for (size_t l = 0; l < count; l++)
-            out->i[l] = dtype_read_int(dtype, data + (size_t)flat[l] * size);
+        for (size_t l = 0; l < count; l++) out->i[l] = dtype_read_int(dtype, data + (size_t)flat[l] * size);
     }
 }
 
@@ -30,8 +28,7 @@ static Lanes *evaluate_input(Frame *frame, const Node *node) {
     } else if (node->is_real) {
         input_values(node->input->spec, frame->count, flat, out->v);
     } else {
-        for (size_t l = 0; l < frame->count; l++)
-            out->i[l] = input_value_int(node->input->spec, flat[l]);
+        for (size_t l = 0; l < frame->count; l++) out->i[l] = input_value_int(node->input->spec, flat[l]);
     }
     return out;
 }
@@ -77,8 +74,7 @@ static Lanes *evaluate_random(Frame *frame, const Node *node) {
 
 static Lanes *evaluate_lanewise(Frame *frame, const Node *node) {
     const Lanes *operands[3] = {NULL, NULL, NULL};
-    for (unsigned i = 0; i < node->operand_count; i++)
-        operands[i] = evaluate_node(frame, node->operands[i]);
+    for (unsigned i = 0; i < node->operand_count; i++) operands[i] = evaluate_node(frame, node->operands[i]);
     Lanes *out = lanes_create(frame->run, frame->count);
     lanes_compute(frame->run->ev, node, operands, frame->count, out);
     return out;
@@ -138,8 +134,7 @@ const Lanes *evaluate_node(Frame *frame, const Node *node) {
 
 /* ---- Runs ---- */
 
-Evaluator *evaluator_create(Arena *arena, const IrFunc *f, const EvalBinding *binding,
-                            const char **error) {
+Evaluator *evaluator_create(Arena *arena, const IrFunc *f, const EvalBinding *binding, const char **error) {
     Evaluator *ev = evaluator_build(arena, f, binding, error);
     if (!ev || !binding->trial) return ev;
     EvalBinding *ordinary = ARENA_NEW(arena, EvalBinding);
@@ -159,7 +154,8 @@ bool evaluator_sums(const Evaluator *ev) {
 
 bool evaluator_is_mean(const Evaluator *ev, unsigned output) {
     const Node *node = ev->outputs[output];
-    while (node->kind == NODE_MOVE || node->kind == NODE_RESHAPE || (node->kind == NODE_LANEWISE && node->opcode == IR_CAST)) node = node->operands[0];
+    while (node->kind == NODE_MOVE || node->kind == NODE_RESHAPE || (node->kind == NODE_LANEWISE && node->opcode == IR_CAST))
+        node = node->operands[0];
     return node->kind == NODE_REDUCE && node->reduce == REDUCE_MEAN;
 }
 
@@ -198,8 +194,7 @@ void eval_run_destroy(EvalRun *run) {
     free(run);
 }
 
-static void store_real(const Evaluator *ev, const Node *node, double v, double e, double *value,
-                       double *bound) {
+static void store_real(const Evaluator *ev, const Node *node, double v, double e, double *value, double *bound) {
     Dtype dtype = node->shape.dtype;
     double u = dtype_unit_roundoff(dtype), largest = dtype_max(dtype);
     bool stored = u <= node->unit || node->kind == NODE_INPUT || node->kind == NODE_SPLAT;
@@ -228,13 +223,11 @@ static uint8_t way_of(const Lanes *lanes, size_t l, bool undecided, double bound
 }
 
 /* False when an element hangs on a read outside of a tensor. */
-static bool store_results(const EvalRun *run, const Node *node, const Lanes *lanes, size_t count,
-                          size_t at, EvalResult *result) {
+static bool store_results(const EvalRun *run, const Node *node, const Lanes *lanes, size_t count, size_t at, EvalResult *result) {
     bool inside = true;
     for (size_t l = 0; l < count; l++) {
         if (node->is_real) {
-            store_real(run->ev, node, lanes->v[l], lanes->e[l], &result->value[at + l],
-                       &result->bound[at + l]);
+            store_real(run->ev, node, lanes->v[l], lanes->e[l], &result->value[at + l], &result->bound[at + l]);
         } else {
             result->integer[at + l] = lanes->i[l];
             bool two = node->shape.dtype == DTYPE_BOOL; /* either outcome is all there is */
@@ -264,16 +257,17 @@ static void judge_ordinarily(EvalRun *run, unsigned output, size_t lanes, size_t
     bool mean = evaluator_is_mean(run->ev, output);
     for (size_t k = 0; k < n; k++) {
         if (mean && result->bound[places[k]] < bound[k]) continue;
-        if (run->ev->outputs[output]->is_real) result->value[places[k]] = value[k];
-        else result->integer[places[k]] = integer[k];
+        if (run->ev->outputs[output]->is_real)
+            result->value[places[k]] = value[k];
+        else
+            result->integer[places[k]] = integer[k];
         result->bound[places[k]] = bound[k];
         result->undecided[places[k]] = undecided[k];
         if (result->way) result->way[places[k]] = way[k];
     }
 }
 
-bool eval_run(EvalRun *run, unsigned output, size_t count, const int64_t *flat,
-              EvalResult *result) {
+bool eval_run(EvalRun *run, unsigned output, size_t count, const int64_t *flat, EvalResult *result) {
     const Node *node = run->ev->outputs[output];
     bool inside = true;
     for (size_t at = 0; at < count; at += LANES) {

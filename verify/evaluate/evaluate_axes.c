@@ -12,8 +12,7 @@ static bool scan_kind(Node *node, const char *kind) {
     static const struct {
         const char *name;
         ReduceKind kind;
-    } kinds[] = {
-        {"add", REDUCE_ADD}, {"linear", REDUCE_ADD}, {"mul", REDUCE_MUL}, {"max", REDUCE_MAX}, {"min", REDUCE_MIN}};
+    } kinds[] = {{"add", REDUCE_ADD}, {"linear", REDUCE_ADD}, {"mul", REDUCE_MUL}, {"max", REDUCE_MAX}, {"min", REDUCE_MIN}};
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
         if (strcmp(kinds[i].name, kind) == 0) {
             node->reduce = kinds[i].kind;
@@ -25,8 +24,7 @@ static bool scan_kind(Node *node, const char *kind) {
 static bool same_shape(const Node *node, const char **complaint) {
     const Shape *from = &node->operands[0]->shape;
     bool same = from->rank == node->shape.rank;
-    for (unsigned d = 0; same && d < from->rank; d++)
-        same = from->extents[d] == node->shape.extents[d];
+    for (unsigned d = 0; same && d < from->rank; d++) same = from->extents[d] == node->shape.extents[d];
     return same || complain(complaint, "the result has another shape");
 }
 
@@ -63,13 +61,11 @@ static bool decode_concat(const Node *node, const char **complaint) {
     for (unsigned i = 0; i < node->operand_count; i++) {
         const Shape *part = &node->operands[i]->shape;
         for (unsigned d = 0; d < node->shape.rank; d++)
-            if (part->rank != node->shape.rank ||
-                (d != node->axis && part->extents[d] != node->shape.extents[d]))
+            if (part->rank != node->shape.rank || (d != node->axis && part->extents[d] != node->shape.extents[d]))
                 return complain(complaint, "the operands' shapes do not fit");
         total += part->extents[node->axis];
     }
-    return total == node->shape.extents[node->axis] ||
-           complain(complaint, "the result is not as long as its operands");
+    return total == node->shape.extents[node->axis] || complain(complaint, "the result is not as long as its operands");
 }
 
 bool axes_decode(Node *node, const IrOp *op, const char **complaint) {
@@ -87,8 +83,7 @@ bool axes_decode(Node *node, const IrOp *op, const char **complaint) {
         node->kind = NODE_SCAN;
         node->reverse = ir_attr_bool(op, "reverse");
         node->exclusive = ir_attr_bool(op, "exclusive");
-        if (!scan_kind(node, ir_attr_str(op, "kind", "")))
-            return complain(complaint, "the evaluator knows no such scan");
+        if (!scan_kind(node, ir_attr_str(op, "kind", ""))) return complain(complaint, "the evaluator knows no such scan");
         return same_shape(node, complaint) && fits_start(node, complaint);
     case IR_GRAPH_SORT:
         node->kind = NODE_SORT;

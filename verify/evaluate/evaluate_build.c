@@ -79,8 +79,7 @@ static void bind_input(Build *b, Node *node, const IrParam *param) {
 static void bind_scalar(Build *b, Node *node, const IrParam *param) {
     double value = param->fallback;
     for (size_t i = 0; i < b->binding->scalar_count; i++)
-        if (strcmp(b->binding->scalars[i].name, param->name) == 0)
-            value = b->binding->scalars[i].value;
+        if (strcmp(b->binding->scalars[i].name, param->name) == 0) value = b->binding->scalars[i].value;
     if (isnan(value)) fail(b, "the scalar has no value", param->name);
     node->value = node->is_real ? dtype_round(node->shape.dtype, value) : value;
     node->integer = node->is_real ? 0 : (int64_t)value;
@@ -100,8 +99,7 @@ static void decode_param(Build *b, unsigned i) {
     const IrParam *param = &b->f->params[i];
     const IrValue *arg = b->f->body->args[i];
     if (!arg->uses) return; /* an output that the graph function also lists */
-    Node *node =
-        new_node(b, param->kind == IR_PARAM_TENSOR ? NODE_INPUT : NODE_SPLAT, IR_CONST, arg->type);
+    Node *node = new_node(b, param->kind == IR_PARAM_TENSOR ? NODE_INPUT : NODE_SPLAT, IR_CONST, arg->type);
     switch (param->kind) {
     case IR_PARAM_TENSOR:
         bind_input(b, node, param);
@@ -127,8 +125,7 @@ static bool decode_operands(Build *b, Node *node, const IrOp *op) {
     node->operands = ARENA_ARRAY(b->arena, Node *, op->operand_count + 1);
     for (unsigned i = 0; i < op->operand_count; i++) {
         node->operands[i] = find_node(b, op->operands[i]);
-        if (!node->operands[i])
-            return fail(b, "an operand is used before it is known", ir_op_info(op->opcode)->name);
+        if (!node->operands[i]) return fail(b, "an operand is used before it is known", ir_op_info(op->opcode)->name);
     }
     return true;
 }
@@ -177,14 +174,12 @@ static bool decode_broadcast(Build *b, Node *node, const IrOp *op) {
     const IrAttr *axes = ir_attr(op, "axes");
     const Shape *from = &node->operands[0]->shape;
     node->kind = NODE_MOVE;
-    if (from->rank && (!axes || axes->count != from->rank))
-        return fail(b, "broadcast needs one axis per operand axis", "graph.broadcast");
+    if (from->rank && (!axes || axes->count != from->rank)) return fail(b, "broadcast needs one axis per operand axis", "graph.broadcast");
     for (unsigned i = 0; i < from->rank; i++) {
         unsigned axis = normal_axis(axes->ints[i], node->shape.rank);
         if (axis >= node->shape.rank) return fail(b, "no such axis", "graph.broadcast");
         bool repeats = from->extents[i] == 1 && node->shape.extents[axis] != 1;
-        if (!repeats && from->extents[i] != node->shape.extents[axis])
-            return fail(b, "extents differ", "graph.broadcast");
+        if (!repeats && from->extents[i] != node->shape.extents[axis]) return fail(b, "extents differ", "graph.broadcast");
         node->map[0][i] = repeats ? -1 : (int)axis;
     }
     return true;
@@ -193,10 +188,8 @@ static bool decode_broadcast(Build *b, Node *node, const IrOp *op) {
 static bool decode_transpose(Build *b, Node *node, const IrOp *op) {
     const IrAttr *perm = ir_attr(op, "perm");
     node->kind = NODE_MOVE;
-    if (!perm || perm->count != node->shape.rank)
-        return fail(b, "transpose needs a permutation", "graph.transpose");
-    for (unsigned i = 0; i < node->shape.rank; i++)
-        node->map[0][normal_axis(perm->ints[i], node->shape.rank)] = (int)i;
+    if (!perm || perm->count != node->shape.rank) return fail(b, "transpose needs a permutation", "graph.transpose");
+    for (unsigned i = 0; i < node->shape.rank; i++) node->map[0][normal_axis(perm->ints[i], node->shape.rank)] = (int)i;
     return true;
 }
 
@@ -206,10 +199,8 @@ static bool reduce_kind(Build *b, Node *node, const char *kind) {
     for (unsigned i = 0; i < COUNT_OF(names); i++)
         if (strcmp(names[i], kind) == 0) {
             node->reduce = (ReduceKind)i;
-            if (i == REDUCE_MEAN && !node->is_real)
-                return fail(b, "mean needs floats", "graph.reduce");
-            if (i >= REDUCE_AND && node->is_real)
-                return fail(b, "and, or need integers or bool", "graph.reduce");
+            if (i == REDUCE_MEAN && !node->is_real) return fail(b, "mean needs floats", "graph.reduce");
+            if (i >= REDUCE_AND && node->is_real) return fail(b, "and, or need integers or bool", "graph.reduce");
             return true;
         }
     return fail(b, "the evaluator knows no such reduction", kind);
@@ -287,11 +278,9 @@ static bool decode_contract(Build *b, Node *node, const IrOp *op) {
             else
                 node->map[t][i] = next++;
         }
-        for (size_t i = 0; t == 0 && sum && i < sum->count; i++)
-            add_reduced(node, from->extents[normal_axis(sum->ints[i], from->rank)]);
+        for (size_t i = 0; t == 0 && sum && i < sum->count; i++) add_reduced(node, from->extents[normal_axis(sum->ints[i], from->rank)]);
     }
-    if (next != (int)node->shape.rank)
-        return fail(b, "the result's rank does not fit its axes", "graph.contract");
+    if (next != (int)node->shape.rank) return fail(b, "the result's rank does not fit its axes", "graph.contract");
     return contract_precision(b, node, op);
 }
 
@@ -302,12 +291,10 @@ static bool decode_block(Build *b, const IrBlock *block, const IrOp **last);
 static bool decode_element(Build *b, Node *node, const IrOp *op) {
     const IrAttr *pad = ir_attr(op, "pad");
     node->kind = NODE_ELEMENT;
-    if (node->operand_count != node->operands[0]->shape.rank + 1)
-        return fail(b, "one index per axis is needed", "graph.element");
+    if (node->operand_count != node->operands[0]->shape.rank + 1) return fail(b, "one index per axis is needed", "graph.element");
     if (!pad) return true;
     node->padded = true; /* an element of the tensor's type like the others */
-    node->value = dtype_round(node->operands[0]->shape.dtype,
-                              pad->kind == IR_ATTR_FLOAT ? pad->number : (double)pad->integer);
+    node->value = dtype_round(node->operands[0]->shape.dtype, pad->kind == IR_ATTR_FLOAT ? pad->number : (double)pad->integer);
     node->integer = (int64_t)node->value;
     return true;
 }
@@ -324,8 +311,7 @@ static bool find_product(Build *b, Node *node, Node *term) {
     term->fused = true;
     const Node *side[2] = {term->operands[0], term->operands[1]};
     for (unsigned i = 0; i < 2; i++) {
-        if (side[i]->opcode == IR_CAST && side[i]->kind == NODE_LANEWISE)
-            side[i] = side[i]->operands[0];
+        if (side[i]->opcode == IR_CAST && side[i]->kind == NODE_LANEWISE) side[i] = side[i]->operands[0];
         if (side[i]->kind != NODE_ELEMENT) return true;
     }
     Dtype a = side[0]->shape.dtype, c = side[1]->shape.dtype;
@@ -337,14 +323,12 @@ static bool find_product(Build *b, Node *node, Node *term) {
 static bool decode_generic(Build *b, Node *node, const IrOp *op) {
     unsigned outer = (unsigned)ir_attr_int(op, "outer", 0);
     const IrBlock *body = op->regions[0];
-    if (op->operand_count > DOMAIN_RANK || body->arg_count != op->operand_count ||
-        outer != node->shape.rank)
+    if (op->operand_count > DOMAIN_RANK || body->arg_count != op->operand_count || outer != node->shape.rank)
         return fail(b, "the domain does not fit the result", "graph.generic");
     node->reduced_count = 1;
     for (unsigned i = 0; i < op->operand_count; i++) {
         const Node *extent = node->operands[i];
-        if (extent->kind != NODE_SPLAT)
-            return fail(b, "an extent is not a number at these sizes", "graph.generic");
+        if (extent->kind != NODE_SPLAT) return fail(b, "an extent is not a number at these sizes", "graph.generic");
         if (i < outer)
             node->map[0][i] = (int)i;
         else
@@ -355,8 +339,7 @@ static bool decode_generic(Build *b, Node *node, const IrOp *op) {
     }
     const IrOp *yield;
     if (!decode_block(b, body, &yield)) return false;
-    if (!yield || yield->opcode != IR_YIELD || yield->operand_count != 1)
-        return fail(b, "the body must yield one scalar", "graph.generic");
+    if (!yield || yield->opcode != IR_YIELD || yield->operand_count != 1) return fail(b, "the body must yield one scalar", "graph.generic");
     node->operand_count = 1;
     node->operands[0] = find_node(b, yield->operands[0]);
     if (!node->operands[0]) return fail(b, "the body yields an unknown value", "graph.generic");
@@ -456,12 +439,10 @@ static bool decode_op(Build *b, const IrOp *op) {
         break;
     case IR_GRAPH_RESHAPE:
         node->kind = NODE_RESHAPE;
-        if (node->shape.elements != node->operands[0]->shape.elements)
-            fail(b, "element counts differ", "graph.reshape");
+        if (node->shape.elements != node->operands[0]->shape.elements) fail(b, "element counts differ", "graph.reshape");
         break;
     default:
-        if (!ir_has_trait(op, IR_ELEMENTWISE))
-            return fail(b, "the op has no meaning in a graph", ir_op_info(op->opcode)->name);
+        if (!ir_has_trait(op, IR_ELEMENTWISE)) return fail(b, "the op has no meaning in a graph", ir_op_info(op->opcode)->name);
         decode_lanewise(b, node);
         if (evaluate_may_flush(op)) /* tiny counts for each of the half units in the last place that the function's bound has */
             node->tiny = fmax(node->tiny, dtype_min_normal(DTYPE_F32) / (2 * ir_math_info(op->opcode)->ulps_f32));
@@ -486,8 +467,7 @@ static bool decode_block(Build *b, const IrBlock *block, const IrOp **last) {
 
 static bool decode_outputs(Build *b, const IrOp *ret) {
     const IrAttr *names = ret ? ir_attr(ret, "names") : NULL;
-    if (!ret || ret->opcode != IR_RETURN)
-        return fail(b, "the function returns nothing", b->f->name);
+    if (!ret || ret->opcode != IR_RETURN) return fail(b, "the function returns nothing", b->f->name);
     Evaluator *ev = b->ev;
     ev->output_count = ret->operand_count;
     ev->outputs = ARENA_ARRAY(b->arena, Node *, ret->operand_count + 1);
@@ -502,8 +482,7 @@ static bool decode_outputs(Build *b, const IrOp *ret) {
     return true;
 }
 
-Evaluator *evaluator_build(Arena *arena, const IrFunc *f, const EvalBinding *binding,
-                           const char **error) {
+Evaluator *evaluator_build(Arena *arena, const IrFunc *f, const EvalBinding *binding, const char **error) {
     Build b = {.arena = arena, .f = f, .binding = binding, .ev = ARENA_NEW(arena, Evaluator)};
     *b.ev = (Evaluator){.arena = arena,
                         .sizes = binding->sizes,

@@ -10,7 +10,7 @@
 enum { LANES = 256, DOMAIN_RANK = 16 };
 
 /* Constants of docs/decisions/0003-error-bounds.md. */
-#define BOUND_SLACK 1.5 /* of one rounding: keeps the rms of honest elementwise code below 2/3 */
+#define BOUND_SLACK 1.5              /* of one rounding: keeps the rms of honest elementwise code below 2/3 */
 #define BOUND_CONTRACT_C 2.0         /* |err| <= c sqrt(K) u (|A||B|) */
 enum { BOUND_TENSOR_CORE_STEP = 8 }; /* products summed per truncation */
 /* Terms that a kernel may add one after the other, whatever the sum's length: longer ones are judged as sums of blocks. */
@@ -67,14 +67,14 @@ struct Node {
     ReduceKind reduce;
     unsigned reduced_rank;
     int64_t reduced[DOMAIN_RANK], reduced_count;
-    double terms;            /* of inputs that sums bring into an element, at most */
+    double terms;                     /* of inputs that sums bring into an element, at most */
     double unit, largest, half, tiny; /* of the precision this node rounds to; half of the largest's last place */
-    bool fused;                 /* a product that a sum takes: a fused multiply-add need not round it, so that it may be no infinity */
-    bool contract;              /* a sum of products: its bound is the contraction's */
-    bool tensor_core;           /* products of narrow floats: accumulators may truncate */
-    double core_unit;           /* where they do: what the precision's sums keep */
-    bool in_parts;              /* factors may be sums of two: of an infinite one a part times the other's is NaN, as may be their sum */
-    double input_unit;          /* rounding of a product's operands, 0: none */
+    bool fused;        /* a product that a sum takes: a fused multiply-add need not round it, so that it may be no infinity */
+    bool contract;     /* a sum of products: its bound is the contraction's */
+    bool tensor_core;  /* products of narrow floats: accumulators may truncate */
+    double core_unit;  /* where they do: what the precision's sums keep */
+    bool in_parts;     /* factors may be sums of two: of an infinite one a part times the other's is NaN, as may be their sum */
+    double input_unit; /* rounding of a product's operands, 0: none */
 };
 
 typedef struct {
@@ -92,7 +92,7 @@ struct Evaluator {
     const Sizes *sizes;
     const EvalBinding *binding;
     bool exact, trial, flushes, sums;
-    double longest;           /* the most `terms` of a node */
+    double longest;            /* the most `terms` of a node */
     const Evaluator *ordinary; /* of a trial: whose bounds hold where nothing is exact */
     EvalFault fault;
     unsigned node_count;
@@ -102,7 +102,7 @@ struct Evaluator {
 };
 
 enum {
-    LANE_TIE = 1,    /* hangs on a near tie */
+    LANE_TIE = 1,     /* hangs on a near tie */
     LANE_OUTSIDE = 2, /* hangs on an element outside of a tensor */
     LANE_STEP = 4,    /* one of two neighbours that a rounding to whole numbers chooses between */
     LANE_UP = 8,      /* the error is one way: what may come out is [v, v + e] */
@@ -112,11 +112,12 @@ enum {
 
 /* What a reduction or scan has taken so far. */
 typedef struct {
-    double finite; /* the magnitude of the finite terms, which round */
+    double finite;                      /* the magnitude of the finite terms, which round */
     double sum, magnitude, error, walk; /* walk: sum of |partial sums| at truncation points */
-    double last, run, squares; /* the last term but 0, how often it came in a row; the sum of the
-                                  squares of these runs' lengths */
-    double most, least, span_most, span_least; /* products: of the terms that some grouping multiplies first, the largest and the smallest; of a scan neighbours */
+    double last, run, squares;          /* the last term but 0, how often it came in a row; the sum of the
+                                           squares of these runs' lengths */
+    double most, least, span_most,
+        span_least; /* products: of the terms that some grouping multiplies first, the largest and the smallest; of a scan neighbours */
     bool nan, zero, infinite; /* products: among the terms */
     int64_t integer, terms;
     int64_t exponent; /* products: sum and error are times 2^exponent */
@@ -172,9 +173,9 @@ struct EvalRun {
     const Evaluator *ev;
     StackBlock *stack;
     size_t stack_used;
-    Memo *memos;      /* by node id */
-    RowCache *caches; /* by node id */
-    bool beyond;      /* a sum of whole numbers was too large to be exact */
+    Memo *memos;       /* by node id */
+    RowCache *caches;  /* by node id */
+    bool beyond;       /* a sum of whole numbers was too large to be exact */
     EvalRun *ordinary; /* of a trial, made when it is needed */
 };
 
@@ -199,8 +200,7 @@ void memo_make_room(Memo *memo, size_t extra);
 MemoEntry *memo_find(Memo *memo, int64_t key, bool *found); /* the entry, or where it goes */
 
 /* evaluate_lanes.c: elementwise arithmetic on (value, error). */
-void lanes_compute(const Evaluator *ev, const Node *node, const Lanes *const *operands,
-                   size_t count, Lanes *out);
+void lanes_compute(const Evaluator *ev, const Node *node, const Lanes *const *operands, size_t count, Lanes *out);
 /* May the op, an exponential of an operator, be 0 where it is below the least normal number of f32? Of the graph alone. */
 bool evaluate_may_flush(const IrOp *op);
 
@@ -208,14 +208,15 @@ bool evaluate_may_flush(const IrOp *op);
 double error_settle(const Node *node, double value, double error, double units);
 
 /* evaluate_products.c */
-/* The error of a * b of operands off by ea and eb: none of an infinity, whose sign and size no error of a number changes, unless that may be 0. */
+/* The error of a * b of operands off by ea and eb: none of an infinity, whose sign and size no error of a number changes, unless that may
+ * be 0. */
 double product_error(double a, double ea, double b, double eb);
 /* Is a product of numbers infinite in double? Fused with an addition, or in another grouping, it may be a number. */
 bool product_overflows(double a, double b);
 /* Takes a factor. */
 void acc_multiply(Acc *acc, const Node *node, double v, double e);
-/* The product of the factors so far, formed with as large an exponent as it takes. What passes beyond the range on the way is held to be formed
- * so that it does not, but where that decides between an infinity (a zero) and NaN. */
+/* The product of the factors so far, formed with as large an exponent as it takes. What passes beyond the range on the way is held to be
+ * formed so that it does not, but where that decides between an infinity (a zero) and NaN. */
 double acc_product(const Node *node, const Acc *acc, double *error);
 
 /* evaluate_reduce.c */
@@ -248,7 +249,6 @@ const Lanes *evaluate_node(Frame *frame, const Node *node);
  * are known; false and a complaint when they do not fit. */
 bool axes_decode(Node *node, const IrOp *op, const char **complaint);
 /* evaluate_build.c: null and *error when an op has no meaning at graph level. */
-Evaluator *evaluator_build(Arena *arena, const IrFunc *f, const EvalBinding *binding,
-                           const char **error);
+Evaluator *evaluator_build(Arena *arena, const IrFunc *f, const EvalBinding *binding, const char **error);
 
 #endif

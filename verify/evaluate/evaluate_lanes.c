@@ -68,15 +68,21 @@ static double range_error(double v, double low, double high, unsigned *tie) {
 }
 
 /* Lane l's own interval. */
-static double lowest(const Lanes *x, size_t l) { return x->v[l] - (x->tie[l] & LANE_UP ? 0 : x->e[l]); }
-static double highest(const Lanes *x, size_t l) { return x->v[l] + (x->tie[l] & LANE_DOWN ? 0 : x->e[l]); }
+static double lowest(const Lanes *x, size_t l) {
+    return x->v[l] - (x->tie[l] & LANE_UP ? 0 : x->e[l]);
+}
+static double highest(const Lanes *x, size_t l) {
+    return x->v[l] + (x->tie[l] & LANE_DOWN ? 0 : x->e[l]);
+}
 
 /* floor, ceil, trunc and rint are monotonous: the interval's ends are rounded. */
 static double round_whole(IrOpcode op, double x) {
     return op == IR_FLOOR ? floor(x) : op == IR_CEIL ? ceil(x) : op == IR_TRUNC ? trunc(x) : rint(x);
 }
 
-static bool rounds_whole(IrOpcode op) { return op == IR_FLOOR || op == IR_CEIL || op == IR_TRUNC || op == IR_RINT; }
+static bool rounds_whole(IrOpcode op) {
+    return op == IR_FLOOR || op == IR_CEIL || op == IR_TRUNC || op == IR_RINT;
+}
 
 static double whole_error(const Node *node, const Lanes *x, size_t l, unsigned *tie) {
     if (x->e[l] == 0) return 0;
@@ -98,8 +104,7 @@ static double clamped_error(const Node *node, const Lanes *const *x, size_t l, d
 
 /* The quotient's floor is exact below 2^23 (2^51); beyond, division has lost the last whole bits.
  */
-static double quotient_error(const Node *node, double a, double ea, double b, double eb,
-                             unsigned *tie) {
+static double quotient_error(const Node *node, double a, double ea, double b, double eb, unsigned *tie) {
     double q = a / b, limit = node->unit < 0x1p-30 ? 0x1p51 : 0x1p23;
     if (!isfinite(q)) return 0;
     if (fabs(q) >= limit) {
@@ -156,8 +161,8 @@ static double math_slope(IrOpcode op, double lo, double hi) {
     double far = fmax(fabs(lo), fabs(hi));
     double near = lo <= 0 && hi >= 0 ? 0 : fmin(fabs(lo), fabs(hi));
     switch (op) {
-#define MATH(id, name, ulps_f32, ulps_f64, reference, slope, domain, method)                       \
-    case IR_##id:                                                                                  \
+#define MATH(id, name, ulps_f32, ulps_f64, reference, slope, domain, method)                                                               \
+    case IR_##id:                                                                                                                          \
         return slope;
 #include "math.def"
 #undef MATH
@@ -229,7 +234,7 @@ static void finish_real(const Evaluator *ev, const Node *node, double own, Lanes
     bool over = fabs(v) * (1 - units * node->unit) - e > node->largest * (1 + node->unit);
     if (node->opcode == IR_CAST) /* it rounds once, to nearest */
         over = e == 0 ? !isfinite(dtype_round(node->shape.dtype, v)) : fabs(v) - e - node->largest > node->half;
-    if (isfinite(v) && over && !node->fused) v = copysign(INFINITY, v), e = 0; /* beyond the largest number for certain */
+    if (isfinite(v) && over && !node->fused) v = copysign(INFINITY, v), e = 0;      /* beyond the largest number for certain */
     if (isinf(v) && node->opcode == IR_CAST) v = dtype_round(node->shape.dtype, v); /* f8e4m3 has none */
     out->v[l] = v;
     out->e[l] = error_settle(node, v, e, units);
@@ -266,8 +271,7 @@ static double begun_error(const Node *node, const Lanes *const *x, size_t l) {
     return e;
 }
 
-static void compute_real(const Evaluator *ev, const Node *node, const Lanes *const *x, size_t count,
-                         Lanes *out) {
+static void compute_real(const Evaluator *ev, const Node *node, const Lanes *const *x, size_t count, Lanes *out) {
     double own = own_units(node);
     bool begun = node->operand_count == 2 && (begun_sum(node, 0) || begun_sum(node, 1));
     for (size_t l = 0; l < count; l++) {
@@ -380,15 +384,14 @@ static void compute_integer(const Node *node, const Lanes *const *x, size_t coun
 
 /* ---- Compare, select, cast ---- */
 
-static void compute_compare(const Node *node, const Lanes *a, const Lanes *b, size_t count,
-                            Lanes *out) {
+static void compute_compare(const Node *node, const Lanes *a, const Lanes *b, size_t count, Lanes *out) {
     bool real = node->operands[0]->is_real;
     Dtype dtype = node->operands[0]->shape.dtype;
     for (size_t l = 0; l < count; l++) {
         double reach = a->e[l] + b->e[l];
         double distance = real ? fabs(a->v[l] - b->v[l]) : fabs((double)a->i[l] - (double)b->i[l]);
-        out->i[l] = real ? scalar_compare_real(node->opcode, a->v[l], b->v[l])
-                         : scalar_compare_integer(node->opcode, dtype, a->i[l], b->i[l]);
+        out->i[l] =
+            real ? scalar_compare_real(node->opcode, a->v[l], b->v[l]) : scalar_compare_integer(node->opcode, dtype, a->i[l], b->i[l]);
         bool is_nan = real && ((isnan(a->v[l]) && a->e[l] == 0) || (isnan(b->v[l]) && b->e[l] == 0));
         bool near = reach > 0 && !(distance > reach) && !is_nan;
         out->e[l] = near;
@@ -423,25 +426,22 @@ static void cast_integer(Dtype to, const Lanes *x, size_t l, Lanes *out, unsigne
 
 /* Only the operand that is taken is read. Where the outcomes differ no more than their own bounds
  * the choice is no tie: the bound covers both. */
-static void compute_select(const Node *node, const Lanes *c, const Lanes *x, const Lanes *y,
-                           size_t count, Lanes *out) {
+static void compute_select(const Node *node, const Lanes *c, const Lanes *x, const Lanes *y, size_t count, Lanes *out) {
     for (size_t l = 0; l < count; l++) {
         const Lanes *taken = c->i[l] ? x : y;
         out->i[l] = taken->i[l]; /* the same bytes for floats */
         out->e[l] = taken->e[l];
         out->tie[l] = (uint8_t)(taken->tie[l] | (c->tie[l] & LANE_OUTSIDE));
         if (c->e[l] == 0) continue;
-        out->tie[l] &= (uint8_t)~(LANE_WAYS | LANE_STEP);
-        double gap =
-            node->is_real ? fabs(x->v[l] - y->v[l]) : fabs((double)x->i[l] - (double)y->i[l]);
+        out->tie[l] &= (uint8_t) ~(LANE_WAYS | LANE_STEP);
+        double gap = node->is_real ? fabs(x->v[l] - y->v[l]) : fabs((double)x->i[l] - (double)y->i[l]);
         out->e[l] = isnan(gap) ? INFINITY : gap + fmax(x->e[l], y->e[l]);
         out->tie[l] |= (x->tie[l] | y->tie[l]) & (LANE_TIE | LANE_OUTSIDE);
         if (!(gap <= x->e[l] + y->e[l])) out->tie[l] |= LANE_TIE;
     }
 }
 
-static void compute_cast(const Evaluator *ev, const Node *node, const Lanes *x, size_t count,
-                         Lanes *out) {
+static void compute_cast(const Evaluator *ev, const Node *node, const Lanes *x, size_t count, Lanes *out) {
     const Node *from = node->operands[0];
     double own = own_units(node);
     for (size_t l = 0; l < count; l++) {
@@ -464,8 +464,7 @@ static void compute_cast(const Evaluator *ev, const Node *node, const Lanes *x, 
     }
 }
 
-void lanes_compute(const Evaluator *ev, const Node *node, const Lanes *const *operands,
-                   size_t count, Lanes *out) {
+void lanes_compute(const Evaluator *ev, const Node *node, const Lanes *const *operands, size_t count, Lanes *out) {
     switch (node->opcode) {
     case IR_LT:
     case IR_LE:

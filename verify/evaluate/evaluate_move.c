@@ -7,8 +7,7 @@
 void frame_flatten(const Frame *frame, const Shape *shape, int64_t *flat) {
     memset(flat, 0, frame->count * sizeof *flat);
     for (unsigned d = 0; d < shape->rank; d++)
-        for (size_t l = 0; l < frame->count; l++)
-            flat[l] = flat[l] * shape->extents[d] + frame->index[d][l];
+        for (size_t l = 0; l < frame->count; l++) flat[l] = flat[l] * shape->extents[d] + frame->index[d][l];
 }
 
 /* Lanes are one behind the other mostly, or all the same: counted on from the lane before, without a division. */
@@ -61,16 +60,14 @@ const Lanes *evaluate_reshape(Frame *frame, const Node *node) {
 const Lanes *evaluate_flip(Frame *frame, const Node *node) {
     Frame *inner = frame_create(frame->run, frame->count);
     int64_t *mirrored = stack_alloc(frame->run, LANES * sizeof *mirrored);
-    for (size_t l = 0; l < frame->count; l++)
-        mirrored[l] = node->shape.extents[node->axis] - 1 - frame->index[node->axis][l];
+    for (size_t l = 0; l < frame->count; l++) mirrored[l] = node->shape.extents[node->axis] - 1 - frame->index[node->axis][l];
     for (unsigned d = 0; d < node->shape.rank; d++) inner->index[d] = frame->index[d];
     inner->index[node->axis] = mirrored;
     return evaluate_node(inner, node->operands[0]);
 }
 
 /* The lanes of a frame that fall into one operand of a concat. */
-static void concat_part(Frame *frame, const Node *node, const Node *part, int64_t begin,
-                        Lanes *out) {
+static void concat_part(Frame *frame, const Node *node, const Node *part, int64_t begin, Lanes *out) {
     EvalRun *run = frame->run;
     size_t *lanes = stack_alloc(run, LANES * sizeof *lanes), count = 0;
     int64_t end = begin + part->shape.extents[node->axis], *index[VERIFY_MAX_RANK];
@@ -82,8 +79,7 @@ static void concat_part(Frame *frame, const Node *node, const Node *part, int64_
     Frame *inner = frame_create(run, count);
     index_arrays(run, node->shape.rank, index);
     for (unsigned d = 0; d < node->shape.rank; d++) {
-        for (size_t k = 0; k < count; k++)
-            index[d][k] = frame->index[d][lanes[k]] - (d == node->axis ? begin : 0);
+        for (size_t k = 0; k < count; k++) index[d][k] = frame->index[d][lanes[k]] - (d == node->axis ? begin : 0);
         inner->index[d] = index[d];
     }
     const Lanes *read = evaluate_node(inner, part);

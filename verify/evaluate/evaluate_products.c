@@ -66,7 +66,8 @@ static bool hangs_on_order(const Node *node, const Acc *acc) {
 /* Factors that are numbers make an infinity. */
 static bool overflows(const Node *node, const Acc *acc, double v, double e) {
     double slack = BOUND_SLACK * node->unit * (double)acc->terms;
-    return isfinite(acc->sum) && (isinf(v) ? fabs(acc->sum) * (1 - slack) > acc->error : fabs(v) * (1 - slack) - e > node->largest * (1 + node->unit));
+    return isfinite(acc->sum) &&
+           (isinf(v) ? fabs(acc->sum) * (1 - slack) > acc->error : fabs(v) * (1 - slack) - e > node->largest * (1 + node->unit));
 }
 
 double acc_product(const Node *node, const Acc *acc, double *error) {

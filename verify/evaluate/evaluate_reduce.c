@@ -122,8 +122,7 @@ static void acc_arg_real(Acc *acc, double v, double e) {
 }
 
 static void acc_arg_integer(Acc *acc, const Node *node, int64_t v, double e) {
-    bool is_signed = dtype_is_signed(node->operands[0]->shape.dtype),
-         smaller = node->reduce == REDUCE_ARGMIN;
+    bool is_signed = dtype_is_signed(node->operands[0]->shape.dtype), smaller = node->reduce == REDUCE_ARGMIN;
     int64_t a = smaller ? v : acc->integer, b = smaller ? acc->integer : v;
     bool better = acc->best < 0 || (is_signed ? a < b : (uint64_t)a < (uint64_t)b);
     acc->uncertain |= e > 0;
@@ -150,8 +149,8 @@ void acc_take(Acc *acc, const Node *node, const Lanes *terms, size_t l) {
         acc_integer(acc, node, terms->i[l], terms->e[l]);
 }
 
-/* How many of n terms a kernel may add one after the other. A scan makes each of its partial sums, so in order is its plain form, and its early elements
- * are held to the bound of few terms. */
+/* How many of n terms a kernel may add one after the other. A scan makes each of its partial sums, so in order is its plain form, and its
+ * early elements are held to the bound of few terms. */
 static double chain_length(const Node *node, double n) {
     if (node->kind == NODE_SCAN) return n;
     return fmin(n, node->contract ? BOUND_CONTRACT_BLOCK : BOUND_SUM_BLOCK);
@@ -203,8 +202,8 @@ static bool is_exact(EvalRun *run, const Node *node, const Acc *acc) {
     return fits;
 }
 
-/* Of whole numbers of both signs every partial sum is small, so that the mean tells their sum from the next one: times n it is off by less than a half,
- * whether the terms are added and then divided, divided and then added, or a mean goes along. */
+/* Of whole numbers of both signs every partial sum is small, so that the mean tells their sum from the next one: times n it is off by less
+ * than a half, whether the terms are added and then divided, divided and then added, or a mean goes along. */
 static double mean_error(const Node *node, const Acc *acc) {
     double n = (double)acc->terms, u = node->unit + 0x1p-53, partial = fabs(acc->sum) + 2 * acc->finite / sqrt(n);
     double lost = (8 + 4 * sqrt(chain_length(node, n))) * u * partial;
@@ -281,15 +280,13 @@ static void round_factors(const Node *node, const Lanes *const *x, size_t count,
 }
 
 /* The terms at `count` points, given the result's and the reduced indices. */
-static const Lanes *compute_terms(Work *w, const int64_t *const *result,
-                                  const int64_t *const *reduced, size_t count) {
+static const Lanes *compute_terms(Work *w, const int64_t *const *result, const int64_t *const *reduced, size_t count) {
     const Node *node = w->node;
     const Lanes *lanes[2] = {NULL, NULL};
     for (unsigned t = 0; t < node->operand_count; t++) {
         Frame *frame = frame_create(w->run, count);
         for (unsigned d = 0; d < DOMAIN_RANK; d++)
-            frame->index[d] =
-                node->map[t][d] >= 0 ? result[node->map[t][d]] : reduced[-1 - node->map[t][d]];
+            frame->index[d] = node->map[t][d] >= 0 ? result[node->map[t][d]] : reduced[-1 - node->map[t][d]];
         lanes[t] = evaluate_node(frame, node->operands[t]);
     }
     bool rounds = w->run->ev->exact && node->is_real && node->contract;
@@ -310,8 +307,7 @@ static void splat(int64_t *array, int64_t value, size_t count) {
 /* Fills the reduced indices of positions [begin, begin + count) of the reduced domain. */
 static void fill_positions(const Node *node, int64_t begin, size_t count, int64_t *const *out) {
     int64_t at[DOMAIN_RANK] = {0}, rest = begin;
-    for (unsigned r = node->reduced_rank; r-- > 0; rest /= node->reduced[r])
-        at[r] = rest % node->reduced[r];
+    for (unsigned r = node->reduced_rank; r-- > 0; rest /= node->reduced[r]) at[r] = rest % node->reduced[r];
     for (size_t l = 0; l < count; l++) {
         for (unsigned r = 0; r < node->reduced_rank; r++) out[r][l] = at[r];
         for (unsigned r = node->reduced_rank; r-- > 0;) {
@@ -324,8 +320,7 @@ static void fill_positions(const Node *node, int64_t begin, size_t count, int64_
 static void domain_arrays(EvalRun *run, unsigned rank, int64_t **arrays) {
     int64_t *unused = stack_alloc(run, LANES * sizeof(int64_t));
     splat(unused, 0, LANES);
-    for (unsigned d = 0; d < DOMAIN_RANK; d++)
-        arrays[d] = d < rank ? stack_alloc(run, LANES * sizeof(int64_t)) : unused;
+    for (unsigned d = 0; d < DOMAIN_RANK; d++) arrays[d] = d < rank ? stack_alloc(run, LANES * sizeof(int64_t)) : unused;
 }
 
 /* What an operator that is wrong on purpose makes of a sum's next term: takes it never, once or twice. */
@@ -377,8 +372,7 @@ static void reduce_by_rows(Work *w) {
             size_t count = left < LANES ? (size_t)left : LANES;
             StackMark mark = stack_mark(w->run);
             fill_positions(node, at, count, reduced);
-            const Lanes *terms = compute_terms(w, (const int64_t *const *)result,
-                                               (const int64_t *const *)reduced, count);
+            const Lanes *terms = compute_terms(w, (const int64_t *const *)result, (const int64_t *const *)reduced, count);
             accumulate(w, &w->acc[k], terms, count, true);
             stack_release(w->run, mark);
         }
@@ -395,11 +389,9 @@ static void reduce_by_columns(Work *w) {
     for (unsigned r = 0; r < DOMAIN_RANK; r++) point[r] = one[r];
     for (int64_t at = 0; at < node->reduced_count; at++) {
         fill_positions(node, at, 1, point);
-        for (unsigned r = 0; r < node->reduced_rank; r++)
-            splat(reduced[r], one[r][0], w->key_count);
+        for (unsigned r = 0; r < node->reduced_rank; r++) splat(reduced[r], one[r][0], w->key_count);
         StackMark mark = stack_mark(w->run);
-        const Lanes *terms = compute_terms(w, (const int64_t *const *)w->key_index,
-                                           (const int64_t *const *)reduced, w->key_count);
+        const Lanes *terms = compute_terms(w, (const int64_t *const *)w->key_index, (const int64_t *const *)reduced, w->key_count);
         accumulate(w, w->acc, terms, w->key_count, false);
         stack_release(w->run, mark);
     }
@@ -410,14 +402,12 @@ static void reduce_by_columns(Work *w) {
 
 static int64_t result_key(const Frame *frame, const Shape *shape, size_t lane) {
     int64_t flat = 0;
-    for (unsigned d = 0; d < shape->rank; d++)
-        flat = flat * shape->extents[d] + frame->index[d][lane];
+    for (unsigned d = 0; d < shape->rank; d++) flat = flat * shape->extents[d] + frame->index[d][lane];
     return flat;
 }
 
 /* Per lane: the key; and the list of keys that have to be computed. */
-static void collect_missing(const Frame *frame, Work *w, Memo *memo, int64_t *keys,
-                            int64_t *missing) {
+static void collect_missing(const Frame *frame, Work *w, Memo *memo, int64_t *keys, int64_t *missing) {
     for (size_t l = 0; l < frame->count; l++) {
         bool found;
         keys[l] = result_key(frame, &w->node->shape, l);
@@ -426,8 +416,7 @@ static void collect_missing(const Frame *frame, Work *w, Memo *memo, int64_t *ke
         if (found) continue;
         *entry = (MemoEntry){.key = keys[l], .pending = (int32_t)w->key_count};
         memo->count++;
-        for (unsigned d = 0; d < w->node->shape.rank; d++)
-            w->key_index[d][w->key_count] = frame->index[d][l];
+        for (unsigned d = 0; d < w->node->shape.rank; d++) w->key_index[d][w->key_count] = frame->index[d][l];
         w->acc[w->key_count] = acc_identity(w->node);
         missing[w->key_count++] = keys[l];
     }

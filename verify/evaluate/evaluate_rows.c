@@ -110,13 +110,13 @@ static void scan_row(const RowWork *w, Row *row) {
 
 /* What is known of h = a * h + b behind some steps, in any order of combining pairs (docs/decisions/0003). */
 typedef struct {
-    double h, error;  /* of what a and b are off by */
-    double magnitude; /* the same of absolute values, less infinite ones */
-    double worst;     /* magnitudes of all steps, each brought here by the |a| behind it: where each step's rounding ends */
+    double h, error;     /* of what a and b are off by */
+    double magnitude;    /* the same of absolute values, less infinite ones */
+    double worst;        /* magnitudes of all steps, each brought here by the |a| behind it: where each step's rounding ends */
     double run, squares; /* the same of the last run of equal pairs, and of the runs before the sum of squares: steps of a random walk */
-    double flushed;   /* halves of the smallest denormal, of products of a that meet the largest magnitude so far */
-    double most, span; /* that magnitude; the largest product of neighbouring |a| that ends here */
-    double since;     /* the least that |a| multiply to since h is infinite */
+    double flushed;      /* halves of the smallest denormal, of products of a that meet the largest magnitude so far */
+    double most, span;   /* that magnitude; the largest product of neighbouring |a| that ends here */
+    double since;        /* the least that |a| multiply to since h is infinite */
     double a, b;
     bool begun, fractional, lost; /* lost: a product of neighbours, or a partial h, is beyond the largest number, in some order */
     uint8_t flags;
@@ -200,8 +200,7 @@ static int by_unsigned(const Item *x, const Item *y) {
 }
 
 /* Stable by bottom-up merging; descending keeps NaN last and equals in order. */
-static void merge_sort(Item *items, Item *other, size_t n, int (*order)(const Item *, const Item *),
-                       bool descending, bool is_real) {
+static void merge_sort(Item *items, Item *other, size_t n, int (*order)(const Item *, const Item *), bool descending, bool is_real) {
     for (size_t width = 1; width < n; width *= 2) {
         for (size_t lo = 0; lo < n; lo += 2 * width) {
             size_t mid = lo + width < n ? lo + width : n, hi = mid + width < n ? mid + width : n;
@@ -228,8 +227,7 @@ static void settle_run(const Item *items, size_t begin, size_t end, Row *row) {
         row->index[k] = items[k].index;
         row->e[k] = largest;
         row->tie[k] = items[k].flags | (largest == INFINITY ? LANE_TIE : 0);
-        row->index_tie[k] =
-            (items[k].flags & LANE_OUTSIDE) | (end - begin > 1 && largest > 0 ? LANE_TIE : 0);
+        row->index_tie[k] = (items[k].flags & LANE_OUTSIDE) | (end - begin > 1 && largest > 0 ? LANE_TIE : 0);
     }
 }
 
@@ -242,8 +240,7 @@ static bool meets(const Node *node, const Item *a, double reach, const Item *b) 
 static void settle_items(const Node *node, const Item *items, size_t n, Row *row) {
     for (size_t begin = 0, end; begin < n; begin = end) {
         double reach = items[begin].e;
-        for (end = begin + 1; end < n && meets(node, &items[end - 1], reach, &items[end]); end++)
-            reach = fmax(reach, items[end].e);
+        for (end = begin + 1; end < n && meets(node, &items[end - 1], reach, &items[end]); end++) reach = fmax(reach, items[end].e);
         settle_run(items, begin, end, row);
     }
 }
@@ -257,10 +254,7 @@ static void sort_row(const RowWork *w, Row *row) {
         StackMark mark = stack_mark(w->run);
         const Lanes *read = read_row(w, 0, begin, count, false);
         for (size_t l = 0; l < count; l++)
-            items[begin + (int64_t)l] = (Item){.i = read->i[l],
-                                               .e = read->e[l],
-                                               .index = begin + (int64_t)l,
-                                               .flags = read->tie[l]};
+            items[begin + (int64_t)l] = (Item){.i = read->i[l], .e = read->e[l], .index = begin + (int64_t)l, .flags = read->tie[l]};
         stack_release(w->run, mark);
     }
     merge_sort(items, items + n, n,
@@ -281,8 +275,7 @@ static int64_t row_key(const Frame *frame, const Node *node, size_t l) {
     return key;
 }
 
-static const Row *row_of(Frame *frame, const Node *node, size_t l,
-                         void (*work)(const RowWork *, Row *)) {
+static const Row *row_of(Frame *frame, const Node *node, size_t l, void (*work)(const RowWork *, Row *)) {
     int64_t key = row_key(frame, node, l);
     const Row *known = cache_find(&frame->run->caches[node->rows], key);
     if (known) return known;
@@ -293,8 +286,7 @@ static const Row *row_of(Frame *frame, const Node *node, size_t l,
     return row;
 }
 
-static const Lanes *read_rows(Frame *frame, const Node *node,
-                              void (*work)(const RowWork *, Row *)) {
+static const Lanes *read_rows(Frame *frame, const Node *node, void (*work)(const RowWork *, Row *)) {
     Lanes *out = lanes_create(frame->run, frame->count);
     for (size_t l = 0; l < frame->count; l++) {
         const Row *row = row_of(frame, node, l, work);

@@ -10,8 +10,7 @@ void machine_trap(Machine *m, const char *format, ...) {
     str_init(&text);
     str_printf(&text, "@%s", m->f->name);
     if (m->at) str_printf(&text, ", %s", ir_op_info(m->at->opcode)->name);
-    if (m->at && m->at->result_count && m->at->results[0].name)
-        str_printf(&text, " %%%s", m->at->results[0].name);
+    if (m->at && m->at->result_count && m->at->results[0].name) str_printf(&text, " %%%s", m->at->results[0].name);
     str_append(&text, ": ");
     va_start(args, format);
     str_vprintf(&text, format, args);
@@ -23,18 +22,15 @@ void machine_trap(Machine *m, const char *format, ...) {
 
 void slot_copy(const Machine *m, Slot *to, const Slot *from, const uint8_t *active) {
     for (size_t t = 0; t < m->threads && to->cells && to->cells != from->cells; t++)
-        if (active[t])
-            memcpy(&to->cells[t * to->n], &from->cells[t * from->n], to->n * sizeof(Cell));
+        if (active[t]) memcpy(&to->cells[t * to->n], &from->cells[t * from->n], to->n * sizeof(Cell));
     memcpy(to->lo, from->lo, sizeof to->lo);
     memcpy(to->hi, from->hi, sizeof to->hi);
     to->memory = to->memory ? to->memory : from->memory;
 }
 
 InstRun interpret_op(IrOpcode op) {
-    static InstRun (*const tables[])(IrOpcode) = {interpret_lanes_op,  interpret_control_op,
-                                                  interpret_tile_op,   interpret_axes_op,
-                                                  interpret_slice_op,  interpret_memory_op,
-                                                  interpret_warp_op,   interpret_async_op};
+    static InstRun (*const tables[])(IrOpcode) = {interpret_lanes_op, interpret_control_op, interpret_tile_op, interpret_axes_op,
+                                                  interpret_slice_op, interpret_memory_op,  interpret_warp_op, interpret_async_op};
     for (size_t i = 0; i < COUNT_OF(tables); i++) {
         InstRun run = tables[i](op);
         if (run) return run;
@@ -106,8 +102,8 @@ static bool return_placed(Launch *l, const char **error) {
         placement_collect(&p->place, dtype_size(p->dtype), p->memory->data, p->tensor->data);
         int64_t stray = placement_find_stray(&p->place, p->dtype, 0, p->memory->data);
         if (stray < 0) continue;
-        *error = arena_printf(l->arena, "element %lld of the memory of %s, which is none of the tensor's, was written",
-                              (long long)stray, p->tensor->name);
+        *error = arena_printf(l->arena, "element %lld of the memory of %s, which is none of the tensor's, was written", (long long)stray,
+                              p->tensor->name);
         return false;
     }
     return true;
@@ -129,8 +125,7 @@ static Memory *find_tensor(Launch *l, Machine *m, unsigned param) {
 static Memory *find_workspace(Launch *l, Machine *m, const IrParam *param, Dtype dtype) {
     int64_t elements = 0;
     for (size_t i = 0; i < l->workspaces.len; i++)
-        if (strcmp(l->workspaces.data[i].name, param->name) == 0)
-            return l->workspaces.data[i].memory;
+        if (strcmp(l->workspaces.data[i].name, param->name) == 0) return l->workspaces.data[i].memory;
     if (!param->elements || !sizes_eval(m->sizes, param->elements, &elements) || elements < 0)
         machine_trap(m, "the workspace %s has no size", param->name);
     Memory *memory = ARENA_NEW(l->arena, Memory);
@@ -144,8 +139,7 @@ static Memory *find_workspace(Launch *l, Machine *m, const IrParam *param, Dtype
 static void check_size(Machine *m, const IrValue *arg, const Memory *memory) {
     Shape shape;
     if (arg->type->kind != IR_TYPE_TENSOR || arg->type->strides) return; /* a pointer's accesses are checked */
-    if (!shape_of(m->sizes, NULL, arg->type, &shape) ||
-        shape.elements > memory->bytes / (int64_t)dtype_size(shape.dtype))
+    if (!shape_of(m->sizes, NULL, arg->type, &shape) || shape.elements > memory->bytes / (int64_t)dtype_size(shape.dtype))
         machine_trap(m, "the memory of %s is smaller than the tensor", memory->name);
 }
 
@@ -180,8 +174,7 @@ static void bind_params(Launch *l, Machine *m, Memory **memories, double *scalar
         } else if (param->kind == IR_PARAM_SCALAR) {
             scalars[i] = param->fallback;
             for (size_t k = 0; k < l->args->scalar_count; k++)
-                if (strcmp(l->args->scalars[k].name, param->name) == 0)
-                    scalars[i] = l->args->scalars[k].value;
+                if (strcmp(l->args->scalars[k].name, param->name) == 0) scalars[i] = l->args->scalars[k].value;
             if (isnan(scalars[i])) machine_trap(m, "the scalar %s has no value", param->name);
         }
     }
@@ -202,8 +195,7 @@ static void gather_meeting(Machine *m) {
 static void set_machine(Machine *m) {
     static const char *const keys[] = {"grid_x", "grid_y", "grid_z"};
     const IrAttr *target = ir_func_attr(m->f, "target");
-    bool gpu = m->f->level == IR_LEVEL_KERNEL && target && target->string &&
-               strcmp(target->string, "cuda") == 0;
+    bool gpu = m->f->level == IR_LEVEL_KERNEL && target && target->string && strcmp(target->string, "cuda") == 0;
     m->block_threads = gpu ? (size_t)ir_func_attr_int(m->f, "num_warps", 1) * WARP : 1;
     m->blocks = gpu ? (size_t)ir_func_cluster(m->f) : 1;
     for (unsigned d = 0; d < 3; d++) {
@@ -255,8 +247,7 @@ static void run_blocks(Machine *m, const Code *code) {
     int64_t total = 1;
     memset(active, 1, m->threads);
     for (unsigned d = 0; d < 3; d++)
-        if (m->grid[d] < 0 || __builtin_mul_overflow(total, m->grid[d], &total))
-            machine_trap(m, "the grid is too large");
+        if (m->grid[d] < 0 || __builtin_mul_overflow(total, m->grid[d], &total)) machine_trap(m, "the grid is too large");
     int64_t together = (int64_t)m->blocks; /* a cluster's blocks, along x */
     for (int64_t k = 0; k < total; k += together) {
         int64_t at = m->args->reverse ? total - together - k : k;
@@ -321,13 +312,11 @@ static bool run_kernel(Launch *l, const IrFunc *first, const char **error) {
         if (!sizes) return false;
         if (guard_holds(f, sizes)) return run_func(l, f, error);
     }
-    *error =
-        arena_printf(l->arena, "no version of the kernel %s serves these sizes", kernel_of(first));
+    *error = arena_printf(l->arena, "no version of the kernel %s serves these sizes", kernel_of(first));
     return false;
 }
 
-bool interpret_module(Arena *arena, const IrModule *m, const InterpretArgs *args,
-                      const char **error) {
+bool interpret_module(Arena *arena, const IrModule *m, const InterpretArgs *args, const char **error) {
     Launch launch = {.arena = arena, .args = args};
     for (const IrFunc *f = m->first; f; f = f->next) {
         if (f->level == IR_LEVEL_GRAPH || ran_before(m, f)) continue;

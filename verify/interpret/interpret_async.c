@@ -1,7 +1,7 @@
 /* The copy engine, barriers that count its bytes, and products of warpgroups, each as late as the program
  * allows: a copy lands when its phase is waited for and its place holds NaNs until then, and what a product
- * reads, in shared memory or in registers, may not change before it is waited for. Swizzles and fragments are those of the PTX ISA ("Shared Memory
- * Matrix Layout", "Register Fragments for wgmma.mma_async.m64nNk16", "m64nNk32"). */
+ * reads, in shared memory or in registers, may not change before it is waited for. Swizzles and fragments are those of the PTX ISA ("Shared
+ * Memory Matrix Layout", "Register Fragments for wgmma.mma_async.m64nNk16", "m64nNk32"). */
 #include "interpret_internal.h"
 #include "wgmma.h"
 
@@ -353,7 +353,8 @@ static void run_wgmma(Machine *m, Inst *inst, const uint8_t *active) {
         for (size_t t = 0; t < GROUP; t++)
             for (size_t e = 0; e < r->n; e++) {
                 size_t row = t / WARP * 16 + t % WARP / 4 + e / 2 % 2 * 8, column = e / 4 * 8 + t % 4 * 2 + e % 2;
-                r->cells[(first + t) * r->n + e] = product(acc ? acc->cells[(first + t) * acc->n + e] : (Cell){.i = 0}, kind, f->a[row], f->b[column]);
+                r->cells[(first + t) * r->n + e] =
+                    product(acc ? acc->cells[(first + t) * acc->n + e] : (Cell){.i = 0}, kind, f->a[row], f->b[column]);
             }
         Product *kept = ARENA_NEW(m->arena, Product);
         *kept = p;
@@ -385,8 +386,10 @@ static void run_product_wait(Machine *m, Inst *inst, const uint8_t *active) {
     for (size_t first = 0; first < m->threads; first += GROUP) need_group(m, active, first);
     for (size_t i = 0; i < m->products.len; i++) {
         Product *p = m->products.data[i];
-        if (active[p->first] && p->batch < m->open_batch[p->first / GROUP] - pending) finish(m, p);
-        else m->products.data[kept++] = p;
+        if (active[p->first] && p->batch < m->open_batch[p->first / GROUP] - pending)
+            finish(m, p);
+        else
+            m->products.data[kept++] = p;
         if (ir_attr_bool(inst->op, "done") && kept && m->products.data[kept - 1] == p && p->inst->op == inst->op->operands[0]->def)
             machine_trap(m, "accumulators are used while their product is in flight");
     }
@@ -399,17 +402,28 @@ static void run_nothing(Machine *m, Inst *inst, const uint8_t *active) {
 
 InstRun interpret_async_op(IrOpcode op) {
     switch (op) {
-    case IR_MBAR_INIT: return run_init;
-    case IR_MBAR_DROP: return run_drop;
-    case IR_MBAR_EXPECT: return run_expect;
-    case IR_MBAR_WAIT: return run_wait;
-    case IR_MBAR_ARRIVE: return run_arrive;
-    case IR_TMA_LOAD: return run_tma_load;
-    case IR_WGMMA: return run_wgmma;
-    case IR_WGMMA_COMMIT: return run_batch;
-    case IR_WGMMA_WAIT: return run_product_wait;
+    case IR_MBAR_INIT:
+        return run_init;
+    case IR_MBAR_DROP:
+        return run_drop;
+    case IR_MBAR_EXPECT:
+        return run_expect;
+    case IR_MBAR_WAIT:
+        return run_wait;
+    case IR_MBAR_ARRIVE:
+        return run_arrive;
+    case IR_TMA_LOAD:
+        return run_tma_load;
+    case IR_WGMMA:
+        return run_wgmma;
+    case IR_WGMMA_COMMIT:
+        return run_batch;
+    case IR_WGMMA_WAIT:
+        return run_product_wait;
     case IR_WGMMA_FENCE:
-    case IR_MBAR_ALLOC: return run_nothing;
-    default: return NULL;
+    case IR_MBAR_ALLOC:
+        return run_nothing;
+    default:
+        return NULL;
     }
 }

@@ -96,8 +96,7 @@ static void run_scan(Machine *m, Inst *inst, const uint8_t *active) {
 
 /* Does a come before b? NaN is last in either order. */
 static bool precedes(const Slot *s, Cell a, Cell b, bool descending) {
-    if (!s->is_real && s->dtype == DTYPE_U64)
-        return descending ? (uint64_t)b.i < (uint64_t)a.i : (uint64_t)a.i < (uint64_t)b.i;
+    if (!s->is_real && s->dtype == DTYPE_U64) return descending ? (uint64_t)b.i < (uint64_t)a.i : (uint64_t)a.i < (uint64_t)b.i;
     if (!s->is_real) return descending ? b.i < a.i : a.i < b.i;
     if (isnan(a.f) || isnan(b.f)) return !isnan(a.f);
     return descending ? b.f < a.f : a.f < b.f;
@@ -126,22 +125,17 @@ static void run_arg(Machine *m, Inst *inst, const uint8_t *active) {
     for (int64_t n = 0; n < l.lines; n++) {
         int64_t best = -1, start = line_start(&l, n);
         for (int64_t i = l.lo; i < l.hi; i++)
-            if (best < 0 || is_better(x, x->cells[start + i * l.stride],
-                                      x->cells[start + best * l.stride], largest))
-                best = i;
+            if (best < 0 || is_better(x, x->cells[start + i * l.stride], x->cells[start + best * l.stride], largest)) best = i;
         r->cells[n].i = best;
     }
 }
 
 /* Stable: an insertion sort of indices. */
-static void sort_line(const Slot *x, const Lines *l, int64_t start, bool descending,
-                      int64_t *order) {
+static void sort_line(const Slot *x, const Lines *l, int64_t start, bool descending, int64_t *order) {
     int64_t count = 0;
     for (int64_t i = l->lo; i < l->hi; i++, count++) {
         int64_t k = count;
-        for (; k > 0 && precedes(x, x->cells[start + i * l->stride],
-                                 x->cells[start + order[k - 1] * l->stride], descending);
-             k--)
+        for (; k > 0 && precedes(x, x->cells[start + i * l->stride], x->cells[start + order[k - 1] * l->stride], descending); k--)
             order[k] = order[k - 1];
         order[k] = i;
     }
@@ -202,8 +196,7 @@ static void run_concat(Machine *m, Inst *inst, const uint8_t *active) {
             machine_trap(m, "what is present of the concat's operands is no interval");
         for (int64_t n = 0; n < from.lines; n++)
             for (int64_t i = 0; i < from.extent; i++)
-                r->cells[line_start(&to, n) + (begin + i) * to.stride] =
-                    x->cells[line_start(&from, n) + i * from.stride];
+                r->cells[line_start(&to, n) + (begin + i) * to.stride] = x->cells[line_start(&from, n) + i * from.stride];
         r->hi[axis] = begin + from.hi;
         begin += from.extent;
     }
@@ -306,8 +299,7 @@ static void run_gather(Machine *m, Inst *inst, const uint8_t *active) {
         }
     for (size_t e = 0; e < r->n; e++, next_index(r->extents, r->rank, index)) {
         int64_t lane = at->cells[flat_index(at, index + axis)].i;
-        for (unsigned d = 0; d < x->rank; d++)
-            from[d] = d < axis ? index[d] : d == axis ? lane : index[d + at->rank - 1];
+        for (unsigned d = 0; d < x->rank; d++) from[d] = d < axis ? index[d] : d == axis ? lane : index[d + at->rank - 1];
         bool inside = lane >= x->lo[axis] && lane < x->hi[axis];
         r->cells[e] = inside ? x->cells[flat_index(x, from)] : outside;
     }

@@ -23,8 +23,7 @@ typedef struct {
 
 static Entry *find_entry(Decode *d, const IrValue *value) {
     size_t at = ((uintptr_t)value >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 20;
-    for (at %= d->capacity; d->table[at].value && d->table[at].value != value;)
-        at = (at + 1) % d->capacity;
+    for (at %= d->capacity; d->table[at].value && d->table[at].value != value;) at = (at + 1) % d->capacity;
     return &d->table[at];
 }
 
@@ -44,18 +43,15 @@ static void remember(Decode *d, const IrValue *value, Slot *slot) {
  * sharing shows. */
 static Cell *storage_for(Decode *d, const IrValue *value, size_t cells) {
     for (size_t i = 0; value->storage && i < d->storages.len; i++)
-        if (d->storages.data[i].id == value->storage && d->storages.data[i].cells == cells)
-            return d->storages.data[i].data;
+        if (d->storages.data[i].id == value->storage && d->storages.data[i].cells == cells) return d->storages.data[i].data;
     Cell *data = ARENA_ARRAY(d->m->arena, Cell, cells + 1);
-    if (value->storage)
-        VEC_PUSH(d->m->arena, &d->storages, (struct Storage){value->storage, cells, data});
+    if (value->storage) VEC_PUSH(d->m->arena, &d->storages, (struct Storage){value->storage, cells, data});
     return data;
 }
 
 static int64_t extent_of(Machine *m, const Aff *e) {
     int64_t extent;
-    if (!sizes_eval(m->sizes, e, &extent) || extent < 0)
-        machine_trap(m, "an extent has no value at these sizes");
+    if (!sizes_eval(m->sizes, e, &extent) || extent < 0) machine_trap(m, "an extent has no value at these sizes");
     return extent;
 }
 
@@ -74,8 +70,7 @@ static Slot *new_slot(Decode *d, const IrValue *value) {
         if (type->is_index) s->dtype = DTYPE_I64;
     }
     s->is_real = dtype_is_float(s->dtype);
-    bool ranked = s->is_tile || type->kind == IR_TYPE_TENSOR || type->kind == IR_TYPE_BUF ||
-                  type->kind == IR_TYPE_FRAG;
+    bool ranked = s->is_tile || type->kind == IR_TYPE_TENSOR || type->kind == IR_TYPE_BUF || type->kind == IR_TYPE_FRAG;
     s->rank = ranked ? type->rank : 0;
     if (s->rank > SLOT_RANK) machine_trap(d->m, "a value has too many axes");
     int64_t cells = 1;
@@ -109,8 +104,7 @@ static void make_memory(Decode *d, Inst *inst) {
     int64_t count = r->type->stages ? r->type->stages : 1;
     for (unsigned i = 0; i < r->rank; i++) count *= r->extents[i];
     r->memory = ARENA_NEW(m->arena, Memory);
-    *r->memory = (Memory){.name = ir_attr_str(inst->op, "name", "buffer"),
-                          .bytes = count * (int64_t)dtype_size(r->dtype)};
+    *r->memory = (Memory){.name = ir_attr_str(inst->op, "name", "buffer"), .bytes = count * (int64_t)dtype_size(r->dtype)};
     r->memory->data = arena_alloc(m->arena, (size_t)r->memory->bytes + 16);
     poison_fill(r->dtype, r->memory->data, (size_t)r->memory->bytes);
 }
@@ -133,8 +127,7 @@ static void decode_regions(Decode *d, Inst *inst) {
         inst->regions[i] = decode_block(d, inst->op->regions[i]);
         inst->masks[i] = ARENA_ARRAY(m->arena, uint8_t, m->threads);
     }
-    for (unsigned i = 0; i < inst->op->result_count; i++)
-        carried += m->threads * inst->results[i]->n;
+    for (unsigned i = 0; i < inst->op->result_count; i++) carried += m->threads * inst->results[i]->n;
     if (inst->op->opcode == IR_FOR) inst->carry = ARENA_ARRAY(m->arena, Cell, carried + 1);
 }
 
@@ -166,8 +159,7 @@ static Code *decode_block(Decode *d, const IrBlock *block) {
     size_t count = 0;
     for (const IrOp *op = block->first; op; op = op->next) count++;
     code->insts = ARENA_ARRAY(d->m->arena, Inst, count + 1);
-    for (const IrOp *op = block->first; op; op = op->next)
-        decode_inst(d, &code->insts[code->count++], op);
+    for (const IrOp *op = block->first; op; op = op->next) decode_inst(d, &code->insts[code->count++], op);
     return code;
 }
 

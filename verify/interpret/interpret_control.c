@@ -14,8 +14,7 @@ static const Inst *last_inst(const Code *code) {
 }
 
 /* Values on the back edge may be arguments of the same region: through a copy. */
-static void pass_carried(Machine *m, Inst *inst, Slot **to, Slot **from, unsigned count,
-                         const uint8_t *active) {
+static void pass_carried(Machine *m, Inst *inst, Slot **to, Slot **from, unsigned count, const uint8_t *active) {
     Cell *at = inst->carry;
     for (unsigned i = 0; i < count; i++) {
         size_t cells = m->threads * from[i]->n;
@@ -56,8 +55,7 @@ static void run_for(Machine *m, Inst *inst, const uint8_t *active) {
             inside[t] = i[t].i < ub[t].i;
         }
     }
-    for (unsigned k = 0; k < carried; k++)
-        slot_copy(m, inst->results[k], body->args[k + 1], active);
+    for (unsigned k = 0; k < carried; k++) slot_copy(m, inst->results[k], body->args[k + 1], active);
 }
 
 /* Iterations are independent: with args->reverse the last comes first. */
@@ -81,13 +79,11 @@ static void run_if(Machine *m, Inst *inst, const uint8_t *active) {
     const Cell *cond = inst->operands[0]->cells;
     for (unsigned side = 0; side < 2; side++) {
         uint8_t *inside = inst->masks[side];
-        for (size_t t = 0; t < m->threads; t++)
-            inside[t] = active[t] && (cond[t].i != 0) == (side == 0);
+        for (size_t t = 0; t < m->threads; t++) inside[t] = active[t] && (cond[t].i != 0) == (side == 0);
         Code *body = inst->regions[side];
         if (!body || !body->count || !any(inside, m->threads)) continue;
         run_code(m, body, inside);
-        for (unsigned k = 0; k < inst->op->result_count; k++)
-            slot_copy(m, inst->results[k], last_inst(body)->operands[k], inside);
+        for (unsigned k = 0; k < inst->op->result_count; k++) slot_copy(m, inst->results[k], last_inst(body)->operands[k], inside);
     }
 }
 
@@ -105,9 +101,7 @@ static void run_map(Machine *m, Inst *inst, const uint8_t *active) {
             const Slot *from = last_inst(body)->operands[k];
             Slot *to = inst->results[k];
             for (size_t t = 0; t < m->threads; t++)
-                if (active[t])
-                    memcpy(&to->cells[t * to->n + (size_t)at * from->n], &from->cells[t * from->n],
-                           from->n * sizeof(Cell));
+                if (active[t]) memcpy(&to->cells[t * to->n + (size_t)at * from->n], &from->cells[t * from->n], from->n * sizeof(Cell));
         }
         for (size_t d = extents->count; d-- > 0;) {
             if (++index[d] < extents->ints[d]) break;
@@ -125,8 +119,7 @@ static void run_frag_get(Machine *m, Inst *inst, const uint8_t *active) {
         for (unsigned d = 0; d < frag->rank; d++) {
             int64_t at = inst->operands[d + 1]->cells[t].i;
             int64_t last = d + 1 == frag->rank ? (int64_t)r->n - 1 : 0;
-            if (at < 0 || at + last >= frag->extents[d])
-                machine_trap(m, "index %lld is outside the fragment's axis %u", (long long)at, d);
+            if (at < 0 || at + last >= frag->extents[d]) machine_trap(m, "index %lld is outside the fragment's axis %u", (long long)at, d);
             flat = flat * frag->extents[d] + at;
         }
         memcpy(&r->cells[t * r->n], &frag->cells[t * frag->n + (size_t)flat], r->n * sizeof(Cell));

@@ -19,8 +19,8 @@ typedef union {
 
 /* Who touched an element of shared memory last, and in which interval between barriers. */
 typedef struct {
-    int32_t writer, reader; /* thread, -1: none; reader: interpret_memory.c */
-    uint32_t read_home;     /* the readers' block in the cluster */
+    int32_t writer, reader;                                       /* thread, -1: none; reader: interpret_memory.c */
+    uint32_t read_home;                                           /* the readers' block in the cluster */
     uint32_t write_block, write_group, write_warp, write_cluster; /* barrier counts at that time */
     uint32_t read_block, read_group, read_warp, read_cluster;
     uint32_t write_arrivals, read_arrivals; /* Machine.arrivals at that time */
@@ -85,9 +85,9 @@ typedef struct {
     Memory *memory;
     int64_t at, arrivals, arrived, bytes, copied; /* of the phase: bytes expected, bytes on their way */
     int64_t phase;                                /* phases that have ended */
-    uint32_t begun, ended; /* Machine.arrivals at the phase's first arrival; of the phase that ended last */
-    bool apart, ended_apart; /* an arrival of this phase, of the one that ended last, was for its own block alone */
-    bool some, ended_some;   /* not all warps of a block arrived together: they say what was done in front of the block's last barrier */
+    uint32_t begun, ended;                        /* Machine.arrivals at the phase's first arrival; of the phase that ended last */
+    bool apart, ended_apart;                      /* an arrival of this phase, of the one that ended last, was for its own block alone */
+    bool some, ended_some; /* not all warps of a block arrived together: they say what was done in front of the block's last barrier */
     uint32_t *fences, *ended_fences; /* of a cluster: block_barriers when the first came */
 } Barrier;
 typedef struct Product Product; /* of a warpgroup, in flight (interpret_async.c) */
@@ -103,21 +103,23 @@ struct Machine {
     uint64_t steps, step_limit;
     Memory shared;        /* of all blocks of a cluster, one after the other */
     int64_t shared_block; /* bytes of one block */
-    bool begun;    /* the cluster's blocks have, and it is known */
-    int64_t *sent; /* bytes that came to each block since the cluster met */
+    bool begun;           /* the cluster's blocks have, and it is known */
+    int64_t *sent;        /* bytes that came to each block since the cluster met */
     uint32_t cluster_barriers, *block_barriers, *group_barriers, *warp_barriers;
-    uint32_t arrivals, *behind; /* times that warps arrived at barriers; per thread: what its block did before that many is ordered before it */
-    uint32_t *behind_all, *behind_fence; /* the same of what any block of the cluster read; what each block did in front of so many of its barriers (null: nothing) */
-    bool early; /* the block has not yet waited for the steps before */
-    uint32_t cluster_start; /* cluster_barriers when this cluster began */
-    int64_t *open_group; /* per thread: the group that the next commit closes */
+    uint32_t arrivals,
+        *behind; /* times that warps arrived at barriers; per thread: what its block did before that many is ordered before it */
+    uint32_t *behind_all, *behind_fence; /* the same of what any block of the cluster read; what each block did in front of so many of its
+                                            barriers (null: nothing) */
+    bool early;                          /* the block has not yet waited for the steps before */
+    uint32_t cluster_start;              /* cluster_barriers when this cluster began */
+    int64_t *open_group;                 /* per thread: the group that the next commit closes */
     VEC(PendingCopy) pending;
-    unsigned char *box[2];    /* what the running tma.load has read, and as it will lie: freed at its end, or where it traps */
+    unsigned char *box[2];  /* what the running tma.load has read, and as it will lie: freed at its end, or where it traps */
     VEC(PendingCopy) boxes; /* of the copy engine; group: the place of its barrier */
     VEC(Barrier) barriers;
     VEC(Product *) products;
     int64_t *open_batch; /* per warpgroup: the batch of products that the next commit closes */
-    const IrOp *at; /* the op being run */
+    const IrOp *at;      /* the op being run */
     const char *error;
     jmp_buf trap;
 };
@@ -166,8 +168,7 @@ void memory_check(Machine *m, Memory *memory, int64_t offset, int64_t bytes, int
 void memory_watch(Machine *m, Memory *memory);
 void memory_forget(Memory *memory);                                            /* what was noted */
 void memory_landed(Machine *m, Memory *memory, int64_t offset, int64_t bytes); /* forgets who wrote these bytes */
-void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size_t thread,
-                 bool writes);
+void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size_t thread, bool writes);
 /* The byte of element `index` behind a pointer as thread t sees it, of `bytes` that must lie inside: shared
  * memory is that of the thread's own block, or of the block whose rank the pointer holds. */
 int64_t memory_address(Machine *m, const Slot *ptr, int64_t index, int64_t bytes, int64_t align, size_t thread);

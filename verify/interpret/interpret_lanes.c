@@ -111,8 +111,7 @@ static Cell lane_result(const Inst *inst, const Slot *r, const Cell *x) {
     case IR_LE:
     case IR_EQ:
     case IR_NE:
-        return (Cell){.i = a->is_real ? scalar_compare_real(op, x[0].f, x[1].f)
-                                      : scalar_compare_integer(op, a->dtype, x[0].i, x[1].i)};
+        return (Cell){.i = a->is_real ? scalar_compare_real(op, x[0].f, x[1].f) : scalar_compare_integer(op, a->dtype, x[0].i, x[1].i)};
     case IR_SELECT:
         return x[0].i ? x[1] : x[2];
     case IR_CAST:
@@ -254,22 +253,18 @@ static void run_bitcast(Machine *m, Inst *inst, const uint8_t *active) {
         }
         return;
     }
-    if (from->n * small != to->n * large || to->n * large > sizeof bytes)
-        machine_trap(m, "bitcast between types of different width");
+    if (from->n * small != to->n * large || to->n * large > sizeof bytes) machine_trap(m, "bitcast between types of different width");
     for (size_t t = 0; t < m->threads; t++) {
         if (!active[t]) continue;
-        for (size_t e = 0; e < from->n; e++)
-            cell_store(from->dtype, bytes + e * small, from->cells[t * from->n + e]);
-        for (size_t e = 0; e < to->n; e++)
-            to->cells[t * to->n + e] = cell_load(to->dtype, bytes + e * large);
+        for (size_t e = 0; e < from->n; e++) cell_store(from->dtype, bytes + e * small, from->cells[t * from->n + e]);
+        for (size_t e = 0; e < to->n; e++) to->cells[t * to->n + e] = cell_load(to->dtype, bytes + e * large);
     }
 }
 
 static void run_pack(Machine *m, Inst *inst, const uint8_t *active) {
     Slot *r = inst->results[0];
     for (size_t t = 0; t < m->threads; t++)
-        for (size_t e = 0; active[t] && e < r->n; e++)
-            r->cells[t * r->n + e] = inst->operands[e]->cells[t];
+        for (size_t e = 0; active[t] && e < r->n; e++) r->cells[t * r->n + e] = inst->operands[e]->cells[t];
 }
 
 static void run_extract(Machine *m, Inst *inst, const uint8_t *active) {
@@ -299,8 +294,7 @@ static void run_single(Machine *m, Inst *inst, const uint8_t *active) {
     for (size_t t = 0; t < m->threads; t++) {
         if (!active[t]) continue;
         if (!first) first = &x->cells[t];
-        if (memcmp(first, &x->cells[t], sizeof *first) != 0)
-            machine_trap(m, "threads of a block hold different values");
+        if (memcmp(first, &x->cells[t], sizeof *first) != 0) machine_trap(m, "threads of a block hold different values");
         r->cells[t] = x->cells[t];
     }
 }

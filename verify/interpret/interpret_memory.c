@@ -18,11 +18,10 @@ typedef struct {
 void memory_check(Machine *m, Memory *memory, int64_t offset, int64_t bytes, int64_t align) {
     if (m->early && memory->late) machine_trap(m, "%s, which a step before writes, is touched before that is waited for", memory->name);
     if (offset < 0 || bytes > memory->bytes || offset > memory->bytes - bytes)
-        machine_trap(m, "bytes %lld to %lld are outside %s of %lld bytes", (long long)offset,
-                     (long long)(offset + bytes), memory->name, (long long)memory->bytes);
+        machine_trap(m, "bytes %lld to %lld are outside %s of %lld bytes", (long long)offset, (long long)(offset + bytes), memory->name,
+                     (long long)memory->bytes);
     if (align > 1 && offset % align)
-        machine_trap(m, "byte %lld of %s is not aligned to %lld", (long long)offset, memory->name,
-                     (long long)align);
+        machine_trap(m, "byte %lld of %s is not aligned to %lld", (long long)offset, memory->name, (long long)align);
 }
 
 /* An earlier access of thread `other` happened before one of `thread` now. */
@@ -59,8 +58,7 @@ static bool readers_ordered(const Machine *m, const Shadow *s, size_t thread) {
 static void note_read(Machine *m, Shadow *s, size_t thread) {
     size_t warp = thread / WARP, group = thread / WARPGROUP, home = thread / m->block_threads;
     bool own = s->reader != ANYBODY && s->read_home == home;
-    bool old = s->reader == -1 || m->cluster_barriers > s->read_cluster ||
-               (own && m->block_barriers[home] > s->read_block);
+    bool old = s->reader == -1 || m->cluster_barriers > s->read_cluster || (own && m->block_barriers[home] > s->read_block);
     int32_t same_warp = WARP_READERS - (int32_t)warp, same_group = GROUP_READERS - (int32_t)group;
     if (old || s->reader == (int32_t)thread)
         s->reader = (int32_t)thread;
@@ -81,11 +79,11 @@ static void note_read(Machine *m, Shadow *s, size_t thread) {
 }
 
 void memory_need_begun(Machine *m) {
-    if (!m->begun && m->cluster_barriers == m->cluster_start) machine_trap(m, "another block's memory, with no barrier since the cluster began");
+    if (!m->begun && m->cluster_barriers == m->cluster_start)
+        machine_trap(m, "another block's memory, with no barrier since the cluster began");
 }
 
-int64_t memory_address(Machine *m, const Slot *ptr, int64_t index, int64_t bytes, int64_t align,
-                       size_t thread) {
+int64_t memory_address(Machine *m, const Slot *ptr, int64_t index, int64_t bytes, int64_t align, size_t thread) {
     int64_t at = ptr->offset + index * (int64_t)dtype_size(ptr->dtype);
     if (ptr->memory != &m->shared || m->blocks == 1) {
         memory_check(m, ptr->memory, at, bytes, align);
@@ -132,8 +130,7 @@ void memory_landed(Machine *m, Memory *memory, int64_t offset, int64_t bytes) {
     for (int64_t i = offset; i < offset + bytes; i += memory->grain) memory->shadow[i / memory->grain].writer = -1;
 }
 
-void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size_t thread,
-                 bool writes) {
+void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size_t thread, bool writes) {
     if (m->early && writes && memory != &m->shared) machine_trap(m, "%s is written before the steps before are waited for", memory->name);
     if (!memory->shadow || bytes <= 0) return;
     refine(m, memory, offset | bytes);
@@ -147,8 +144,8 @@ void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size
             machine_trap(m,
                          "race: thread %zu %s byte %lld of %s that thread %d %s with no barrier "
                          "between",
-                         thread, writes ? "writes" : "reads", (long long)i, memory->name,
-                         s->writer >= 0 ? s->writer : s->reader, s->writer >= 0 ? "wrote" : "read");
+                         thread, writes ? "writes" : "reads", (long long)i, memory->name, s->writer >= 0 ? s->writer : s->reader,
+                         s->writer >= 0 ? "wrote" : "read");
         if (!writes) {
             note_read(m, s, thread);
             continue;
@@ -188,8 +185,7 @@ static void run_mem_load(Machine *m, Inst *inst, const uint8_t *active) {
             await(m, ptr->memory, at);
         else if (!peeks)
             memory_note(m, ptr->memory, at, bytes, t, false);
-        for (size_t e = 0; e < r->n; e++)
-            to[e] = cell_load(r->dtype, ptr->memory->data + at + (int64_t)e * size);
+        for (size_t e = 0; e < r->n; e++) to[e] = cell_load(r->dtype, ptr->memory->data + at + (int64_t)e * size);
     }
 }
 
@@ -214,8 +210,7 @@ static void run_mem_store(Machine *m, Inst *inst, const uint8_t *active) {
             continue;
         }
         for (size_t e = 0; e < value->n; e++)
-            cell_store(value->dtype, ptr->memory->data + at + (int64_t)e * size,
-                       value->cells[t * value->n + e]);
+            cell_store(value->dtype, ptr->memory->data + at + (int64_t)e * size, value->cells[t * value->n + e]);
     }
 }
 
@@ -232,7 +227,8 @@ static void run_mem_atomic(Machine *m, Inst *inst, const uint8_t *active) {
         if (!active[t] || (masked && !inst->operands[3]->cells[t].i)) continue;
         int64_t at = ptr->offset + inst->operands[2]->cells[t].i * size;
         memory_check(m, ptr->memory, at, size, size);
-        if (m->early && ptr->memory != &m->shared) machine_trap(m, "%s is written before the steps before are waited for", ptr->memory->name);
+        if (m->early && ptr->memory != &m->shared)
+            machine_trap(m, "%s is written before the steps before are waited for", ptr->memory->name);
         unsigned char *element = ptr->memory->data + at;
         Cell old = cell_load(value->dtype, element), now;
         if (body->count) {
@@ -261,12 +257,7 @@ static void run_async_copy(Machine *m, Inst *inst, const uint8_t *active) {
         unsigned char *data = calloc(1, (size_t)bytes);
         if (!data) machine_trap(m, "out of memory");
         if (valid) memcpy(data, from->memory->data + source, (size_t)valid);
-        PendingCopy copy = {.data = data,
-                            .memory = to->memory,
-                            .offset = target,
-                            .bytes = bytes,
-                            .group = m->open_group[t],
-                            .thread = t};
+        PendingCopy copy = {.data = data, .memory = to->memory, .offset = target, .bytes = bytes, .group = m->open_group[t], .thread = t};
         VEC_PUSH(m->arena, &m->pending, copy);
     }
 }

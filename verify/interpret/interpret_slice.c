@@ -72,8 +72,7 @@ static void clip(Slice *s, const Slot *tile) {
 static int64_t lane_index(const Slice *s, unsigned d, const int64_t *lane) {
     const Slot *index = s->index[d];
     int64_t at = 0;
-    for (unsigned a = 0; a < index->rank; a++)
-        at = at * index->extents[a] + lane[(unsigned)s->form.gather_axis + a];
+    for (unsigned a = 0; a < index->rank; a++) at = at * index->extents[a] + lane[(unsigned)s->form.gather_axis + a];
     return index->cells[at].i;
 }
 
@@ -165,8 +164,7 @@ static void run_view(Machine *m, Inst *inst, const uint8_t *active) {
 /* The lanes present: all with pad=, but for absent indices. */
 static void set_presence(const Slice *s, bool padded, Slot *r) {
     for (unsigned k = 0; k < r->rank; k++) {
-        bool indexed = s->form.gather_axis >= 0 && (int)k >= s->form.gather_axis &&
-                       k < (unsigned)s->form.gather_axis + s->form.gather_rank;
+        bool indexed = s->form.gather_axis >= 0 && (int)k >= s->form.gather_axis && k < (unsigned)s->form.gather_axis + s->form.gather_rank;
         bool none = s->outside && !padded;
         r->lo[k] = none || (padded && !indexed) ? 0 : s->lo[k];
         r->hi[k] = none ? 0 : padded && !indexed ? r->extents[k] : s->hi[k];
@@ -219,8 +217,7 @@ static void run_store(Machine *m, Inst *inst, const uint8_t *active) {
         if (!present(tile, lane) || !slice_index(m, &s, lane, &flat)) continue;
         unsigned char *memory = element(m, tensor, flat);
         Cell value = tile->cells[e];
-        if (strcmp(mode, "set") != 0)
-            value = cell_binary(op, tensor->dtype, cell_load(tensor->dtype, memory), value);
+        if (strcmp(mode, "set") != 0) value = cell_binary(op, tensor->dtype, cell_load(tensor->dtype, memory), value);
         cell_store(tensor->dtype, memory, value);
     }
 }
@@ -231,23 +228,18 @@ static void run_copy(Machine *m, Inst *inst, const uint8_t *active) {
     int64_t stage = inst->operands[2]->cells[0].i, lane[SLOT_RANK] = {0}, flat;
     size_t size = dtype_size(buffer->dtype), count = 1;
     for (unsigned d = 0; d < buffer->rank; d++) count *= (size_t)buffer->extents[d];
-    if (stage < 0 || stage >= (int64_t)buffer->type->stages)
-        machine_trap(m, "stage %lld does not exist", (long long)stage);
+    if (stage < 0 || stage >= (int64_t)buffer->type->stages) machine_trap(m, "stage %lld does not exist", (long long)stage);
     Slice s = decode_slice(inst);
     (void)active;
     clip(&s, buffer);
     unsigned char *data = calloc(count + 1, size);
     if (!data) machine_trap(m, "out of memory");
     for (size_t e = 0; e < count; e++, next_lane(buffer, lane))
-        if (slice_index(m, &s, lane, &flat))
-            memcpy(data + e * size, tensor->memory->data + flat * (int64_t)size, size);
+        if (slice_index(m, &s, lane, &flat)) memcpy(data + e * size, tensor->memory->data + flat * (int64_t)size, size);
     int64_t to = stage * (int64_t)(count * size);
     if (ir_attr_bool(inst->op, "async")) {
-        PendingCopy copy = {.data = data,
-                            .memory = buffer->memory,
-                            .offset = to,
-                            .bytes = (int64_t)(count * size),
-                            .group = m->open_group[0]};
+        PendingCopy copy = {
+            .data = data, .memory = buffer->memory, .offset = to, .bytes = (int64_t)(count * size), .group = m->open_group[0]};
         VEC_PUSH(m->arena, &m->pending, copy);
         return;
     }

@@ -114,15 +114,12 @@ static void run_fill(Machine *m, Inst *inst, const uint8_t *active) {
     Slot *r = inst->results[0];
     const IrAttr *attr = ir_attr(inst->op, "value");
     double number = attr->kind == IR_ATTR_FLOAT ? attr->number : (double)attr->integer;
-    Cell fill = r->is_real
-                    ? (Cell){.f = number}
-                    : (Cell){.i = attr->kind == IR_ATTR_FLOAT ? (int64_t)number : attr->integer};
+    Cell fill = r->is_real ? (Cell){.f = number} : (Cell){.i = attr->kind == IR_ATTR_FLOAT ? (int64_t)number : attr->integer};
     int64_t index[SLOT_RANK] = {0};
     int64_t axis = ir_attr_int(inst->op, "axis", -1);
     (void)m, (void)active;
     fill = cell_round(r, fill);
-    for (size_t e = 0; e < r->n; e++, next_index(r->extents, r->rank, index))
-        r->cells[e] = is_present(x, index) ? x->cells[e] : fill;
+    for (size_t e = 0; e < r->n; e++, next_index(r->extents, r->rank, index)) r->cells[e] = is_present(x, index) ? x->cells[e] : fill;
     all_present(r);
     for (unsigned d = 0; axis >= 0 && d < r->rank; d++) {
         if (d == axis) continue;
@@ -139,8 +136,7 @@ static void run_count(Machine *m, Inst *inst, const uint8_t *active) {
     const IrAttr *axes = ir_attr(inst->op, "axes");
     int64_t count = 1;
     (void)m, (void)active;
-    for (size_t i = 0; i < axes->count; i++)
-        count *= length(inst->operands[0], (unsigned)axes->ints[i]);
+    for (size_t i = 0; i < axes->count; i++) count *= length(inst->operands[0], (unsigned)axes->ints[i]);
     inst->results[0]->cells[0].i = count;
 }
 
@@ -158,10 +154,8 @@ IrOpcode interpret_reduce_op(Machine *m, const char *kind) {
 
 Cell interpret_identity(IrOpcode op, const Slot *r) {
     bool lowest = op == IR_MAX;
-    if (op == IR_ADD || op == IR_MUL)
-        return r->is_real ? (Cell){.f = op == IR_MUL} : (Cell){.i = op == IR_MUL};
-    if (op == IR_AND || op == IR_OR)
-        return (Cell){.i = op == IR_OR ? 0 : scalar_wrap(r->dtype, -1)};
+    if (op == IR_ADD || op == IR_MUL) return r->is_real ? (Cell){.f = op == IR_MUL} : (Cell){.i = op == IR_MUL};
+    if (op == IR_AND || op == IR_OR) return (Cell){.i = op == IR_OR ? 0 : scalar_wrap(r->dtype, -1)};
     if (r->is_real) return (Cell){.f = lowest ? -INFINITY : INFINITY};
     return (Cell){.i = scalar_limit(r->dtype, lowest)};
 }
@@ -209,8 +203,7 @@ typedef struct {
 static Cell factor_at(const Factor *f, int64_t batch, int64_t row, int64_t column) {
     unsigned rank = f->shape->rank;
     int64_t rows = f->shape->extents[rank - 2], columns = f->shape->extents[rank - 1];
-    int64_t at =
-        batch * rows * columns + (f->transposed ? column * columns + row : row * columns + column);
+    int64_t at = batch * rows * columns + (f->transposed ? column * columns + row : row * columns + column);
     if (f->cells) return f->cells[at];
     return cell_load(f->shape->dtype, f->data + at * (int64_t)dtype_size(f->shape->dtype));
 }
@@ -218,8 +211,7 @@ static Cell factor_at(const Factor *f, int64_t batch, int64_t row, int64_t colum
 /* The matrix of `f` for matrix `batch` of r: leading axes line up from the last, extents of 1 repeat. */
 static int64_t batch_of(const Factor *f, const Slot *r, int64_t batch) {
     int64_t at = 0, weight = 1;
-    for (unsigned d = r->rank - 2; f->lead && d-- > 0; batch /= r->extents[d])
-        at += batch % r->extents[d] * f->lead->ints[d];
+    for (unsigned d = r->rank - 2; f->lead && d-- > 0; batch /= r->extents[d]) at += batch % r->extents[d] * f->lead->ints[d];
     if (f->lead) return at;
     for (unsigned d = r->rank - 2, k = f->shape->rank - 2; k > 0; k--) {
         int64_t extent = r->extents[--d], own = f->shape->extents[k - 1];
@@ -247,8 +239,7 @@ static int64_t smaller(int64_t a, int64_t b) {
 }
 
 /* A dot product in ascending k; a product of floats is added with one rounding. */
-static Cell dot(const Factor *a, const Factor *b, const Slot *r, int64_t batch, int64_t row,
-                int64_t column, Cell acc) {
+static Cell dot(const Factor *a, const Factor *b, const Slot *r, int64_t batch, int64_t row, int64_t column, Cell acc) {
     int64_t from = larger(a->lo[1], b->lo[0]), to = smaller(a->hi[1], b->hi[0]);
     int64_t matrix_a = batch_of(a, r, batch), matrix_b = batch_of(b, r, batch);
     for (int64_t k = from; k < to; k++) {
@@ -256,8 +247,7 @@ static Cell dot(const Factor *a, const Factor *b, const Slot *r, int64_t batch, 
         if (r->is_real)
             acc.f = real_fma(r->dtype, x.f, y.f, acc.f);
         else
-            acc.i = scalar_integer_binary(IR_ADD, r->dtype, acc.i,
-                                          (int64_t)((uint64_t)x.i * (uint64_t)y.i));
+            acc.i = scalar_integer_binary(IR_ADD, r->dtype, acc.i, (int64_t)((uint64_t)x.i * (uint64_t)y.i));
     }
     return acc;
 }
@@ -306,8 +296,7 @@ static void run_gemm(Machine *m, Inst *inst, const uint8_t *active) {
 static unsigned char *stage_data(Machine *m, const Slot *buffer, const Slot *stage) {
     int64_t at = stage->cells[0].i, bytes = (int64_t)dtype_size(buffer->dtype);
     for (unsigned d = 0; d < buffer->rank; d++) bytes *= buffer->extents[d];
-    if (at < 0 || at >= (int64_t)buffer->type->stages)
-        machine_trap(m, "stage %lld does not exist", (long long)at);
+    if (at < 0 || at >= (int64_t)buffer->type->stages) machine_trap(m, "stage %lld does not exist", (long long)at);
     return buffer->memory->data + at * bytes;
 }
 
@@ -334,16 +323,14 @@ static void run_buf_load(Machine *m, Inst *inst, const uint8_t *active) {
     const unsigned char *data = stage_data(m, buffer, inst->operands[1]);
     (void)active;
     all_present(r);
-    for (size_t e = 0; e < r->n; e++)
-        r->cells[e] = cell_load(r->dtype, data + e * dtype_size(r->dtype));
+    for (size_t e = 0; e < r->n; e++) r->cells[e] = cell_load(r->dtype, data + e * dtype_size(r->dtype));
 }
 
 static Factor stage_factor(Machine *m, const Slot *buffer, const Slot *stage, const IrOp *op, bool second) {
     bool transposed = ir_attr_bool(op, second ? "trans_b" : "trans_a");
-    Factor f = {.shape = buffer, .data = stage_data(m, buffer, stage), .transposed = transposed,
-                .lead = ir_attr(op, second ? "lead_b" : "lead_a")};
-    for (unsigned i = 0; i < 2; i++)
-        f.hi[i] = buffer->extents[buffer->rank - 2 + (transposed ? 1 - i : i)];
+    Factor f = {
+        .shape = buffer, .data = stage_data(m, buffer, stage), .transposed = transposed, .lead = ir_attr(op, second ? "lead_b" : "lead_a")};
+    for (unsigned i = 0; i < 2; i++) f.hi[i] = buffer->extents[buffer->rank - 2 + (transposed ? 1 - i : i)];
     return f;
 }
 
@@ -358,9 +345,7 @@ static void run_buf_gemm(Machine *m, Inst *inst, const uint8_t *active) {
     memcpy(r->hi, x[4]->hi, sizeof r->hi);
     const char *bounds = ir_attr_str(inst->op, "bounds", "");
     for (unsigned i = 0; bounds[i]; i++) {
-        unsigned d = bounds[i] == 'm'   ? r->rank - 2
-                     : bounds[i] == 'n' ? r->rank - 1
-                                        : (unsigned)(bounds[i] - '0');
+        unsigned d = bounds[i] == 'm' ? r->rank - 2 : bounds[i] == 'n' ? r->rank - 1 : (unsigned)(bounds[i] - '0');
         r->lo[d] = larger(r->lo[d], x[5 + 2 * i]->cells[0].i);
         r->hi[d] = smaller(r->hi[d], x[6 + 2 * i]->cells[0].i);
     }

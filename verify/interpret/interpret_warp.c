@@ -25,8 +25,7 @@ static void run_shuffle(Machine *m, Inst *inst, const uint8_t *active) {
         need_whole_warp(m, active, warp);
         Cell lanes[WARP];
         for (size_t e = 0; e < r->n; e++) {
-            for (size_t l = 0; l < WARP; l++)
-                lanes[l] = x->cells[(warp * WARP + (l ^ mask)) * x->n + e];
+            for (size_t l = 0; l < WARP; l++) lanes[l] = x->cells[(warp * WARP + (l ^ mask)) * x->n + e];
             for (size_t l = 0; l < WARP; l++) r->cells[(warp * WARP + l) * r->n + e] = lanes[l];
         }
     }
@@ -72,12 +71,9 @@ static void multiply_fragments(Inst *inst, size_t first, Dtype dtype) {
     for (size_t l = 0; l < WARP; l++) {
         size_t group = l / 4, pair = l % 4 * 2, t = first + l;
         for (unsigned reg = 0; reg < 4; reg++)
-            for (unsigned h = 0; h < 2; h++)
-                a[group + reg % 2 * 8][pair + h + reg / 2 * 8] =
-                    half_of(inst->operands[0], t, reg, h, dtype);
+            for (unsigned h = 0; h < 2; h++) a[group + reg % 2 * 8][pair + h + reg / 2 * 8] = half_of(inst->operands[0], t, reg, h, dtype);
         for (unsigned reg = 0; reg < 2; reg++)
-            for (unsigned h = 0; h < 2; h++)
-                b[pair + h + reg * 8][group] = half_of(inst->operands[1], t, reg, h, dtype);
+            for (unsigned h = 0; h < 2; h++) b[pair + h + reg * 8][group] = half_of(inst->operands[1], t, reg, h, dtype);
     }
     add_products(inst, first, 16, a[0], b);
 }
@@ -119,8 +115,7 @@ static void factors_of_bytes(const Inst *inst, size_t first, bool is_signed, int
             size_t group = l / 4, k = l % 4 * 4 + byte, t = first + l;
             for (unsigned reg = 0; reg < 4; reg++)
                 a[group + reg % 2 * 8][k + reg / 2 * 16] = byte_of(inst->operands[0], t, reg, byte, is_signed);
-            for (unsigned reg = 0; reg < 2; reg++)
-                b[k + reg * 16][group] = byte_of(inst->operands[1], t, reg, byte, is_signed);
+            for (unsigned reg = 0; reg < 2; reg++) b[k + reg * 16][group] = byte_of(inst->operands[1], t, reg, byte, is_signed);
         }
 }
 

@@ -34,15 +34,14 @@ typedef struct {
 } Operation;
 
 static void print_rule(Str *out, const char *rule) {
-#define TYPE_RULE(id, shape, type)                                                                 \
+#define TYPE_RULE(id, shape, type)                                                                                                         \
     if (strcmp(rule, #id) == 0) str_printf(out, "%s | %s", shape, type);
 #include "../../../frontend/type_rules.def"
 #undef TYPE_RULE
 }
 
 static void operation(Str *out, const Operation *row) {
-    str_printf(out, "| `%s` | %s%s%s | ", row->name, *row->signature ? "`" : "", row->signature,
-               *row->signature ? "`" : "");
+    str_printf(out, "| `%s` | %s%s%s | ", row->name, *row->signature ? "`" : "", row->signature, *row->signature ? "`" : "");
     print_rule(out, row->rule);
     str_append(out, " | ");
     cell(out, row->summary);
@@ -58,7 +57,7 @@ static void print_operations(Str *out, const char *group) {
     str_append(out, "| --- | --- | --- | --- | --- |\n");
     size_t head = out->len;
 #define BUILTIN_GROUP(name) is_inside = strcmp(group, #name) == 0;
-#define BUILTIN(id, name, signature, rule, class, ir, summary)                                     \
+#define BUILTIN(id, name, signature, rule, class, ir, summary)                                                                             \
     if (is_inside) operation(out, &(Operation){name, signature, #rule, ir, summary});
 #include "../../../frontend/builtins.def"
 #undef BUILTIN
@@ -66,7 +65,7 @@ static void print_operations(Str *out, const char *group) {
 }
 
 static const char *builtin_name(const char *wanted) {
-#define BUILTIN(id, name, signature, rule, class, ir, summary)                                     \
+#define BUILTIN(id, name, signature, rule, class, ir, summary)                                                                             \
     if (strcmp(wanted, #id) == 0) return name;
 #include "../../../frontend/builtins.def"
 #undef BUILTIN
@@ -96,9 +95,9 @@ static void print_operators(Str *out) {
 
 static void print_dtypes(Str *out) {
     str_append(out, "| type | bits | in C | in .npy files |\n| --- | --- | --- | --- |\n");
-#define DTYPE(id, spelling, bits, class, c, cuda, npy)                                             \
-    str_printf(out, "| `%s` | %d | `%s` | `", spelling, bits, c);                                  \
-    cell(out, npy);                                                                                \
+#define DTYPE(id, spelling, bits, class, c, cuda, npy)                                                                                     \
+    str_printf(out, "| `%s` | %d | `%s` | `", spelling, bits, c);                                                                          \
+    cell(out, npy);                                                                                                                        \
     str_append(out, "` |\n");
 #include "../../../support/dtypes.def"
 #undef DTYPE
@@ -106,18 +105,14 @@ static void print_dtypes(Str *out) {
 
 static void print_hints(Str *out) {
     str_append(out, "| hint | stands | argument | meant |\n| --- | --- | --- | --- |\n");
-#define LOOP_HINT(id, name, argument, summary)                                                     \
-    str_printf(out, "| `%s` | before a loop | %s%s%s | %s |\n", name, *argument ? "`" : "",        \
-               argument, *argument ? "=N`" : "", summary);
-#define PARALLEL_CONTEXT(id, name, summary)                                                        \
-    str_printf(out, "| `%s` | context of `parallel` | | %s |\n", name, summary);
-#define ALLOC_HINT(name, place, wish, summary)                                                     \
-    str_printf(out, "| `%s` | `llm_hint=` of `alloc` | | %s |\n", name, summary);
+#define LOOP_HINT(id, name, argument, summary)                                                                                             \
+    str_printf(out, "| `%s` | before a loop | %s%s%s | %s |\n", name, *argument ? "`" : "", argument, *argument ? "=N`" : "", summary);
+#define PARALLEL_CONTEXT(id, name, summary) str_printf(out, "| `%s` | context of `parallel` | | %s |\n", name, summary);
+#define ALLOC_HINT(name, place, wish, summary) str_printf(out, "| `%s` | `llm_hint=` of `alloc` | | %s |\n", name, summary);
 #include "../../../frontend/hints.def"
 }
 
-static void diagnostic(Str *out, const char *name, const char *code, const char *format,
-                       const char *explanation) {
+static void diagnostic(Str *out, const char *name, const char *code, const char *format, const char *explanation) {
     str_printf(out, "| %s | `%s` | ", code, name);
     message(out, format);
     str_append(out, " | ");
@@ -139,13 +134,12 @@ static void print_diagnostics(Str *out) {
     };
     qsort(rows, COUNT_OF(rows), sizeof rows[0], by_code);
     str_append(out, "| code | name | message | explanation |\n| --- | --- | --- | --- |\n");
-    for (size_t i = 0; i < COUNT_OF(rows); i++)
-        diagnostic(out, rows[i][0], rows[i][1], rows[i][2], rows[i][3]);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) diagnostic(out, rows[i][0], rows[i][1], rows[i][2], rows[i][3]);
 }
 
-#define BUILTIN_GROUP(name)                                                                        \
-    static void print_##name(Str *out) {                                                           \
-        print_operations(out, #name);                                                              \
+#define BUILTIN_GROUP(name)                                                                                                                \
+    static void print_##name(Str *out) {                                                                                                   \
+        print_operations(out, #name);                                                                                                      \
     }
 #define BUILTIN(id, name, signature, rule, class, ir, summary)
 #include "../../../frontend/builtins.def"

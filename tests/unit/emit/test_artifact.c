@@ -22,22 +22,13 @@ static void add_params(Artifact *a) {
                                    .direction = ARTIFACT_IN,
                                    .rank = 2,
                                    .extents = {formula(a, "B"), formula(a, "2*F + 1")}};
-    a->params[1] = (ArtifactParam){.kind = ARTIFACT_TENSOR,
-                                   .name = "Y",
-                                   .dtype = DTYPE_BF16,
-                                   .direction = ARTIFACT_OUT,
-                                   .rank = 1,
-                                   .extents = {formula(a, "OH")}};
+    a->params[1] = (ArtifactParam){
+        .kind = ARTIFACT_TENSOR, .name = "Y", .dtype = DTYPE_BF16, .direction = ARTIFACT_OUT, .rank = 1, .extents = {formula(a, "OH")}};
     a->params[2] = (ArtifactParam){.kind = ARTIFACT_SYMBOL, .name = "B"};
     a->params[3] = (ArtifactParam){.kind = ARTIFACT_SYMBOL, .name = "F"};
-    a->params[4] =
-        (ArtifactParam){.kind = ARTIFACT_SYMBOL, .name = "OH", .derived = formula(a, "B // 2 + F")};
-    a->params[5] = (ArtifactParam){
-        .kind = ARTIFACT_SCALAR, .name = "eps", .dtype = DTYPE_F32, .fallback = 1e-5};
-    a->params[6] = (ArtifactParam){.kind = ARTIFACT_WORKSPACE,
-                                   .name = "w",
-                                   .dtype = DTYPE_F64,
-                                   .elements = formula(a, "B*num_sms")};
+    a->params[4] = (ArtifactParam){.kind = ARTIFACT_SYMBOL, .name = "OH", .derived = formula(a, "B // 2 + F")};
+    a->params[5] = (ArtifactParam){.kind = ARTIFACT_SCALAR, .name = "eps", .dtype = DTYPE_F32, .fallback = 1e-5};
+    a->params[6] = (ArtifactParam){.kind = ARTIFACT_WORKSPACE, .name = "w", .dtype = DTYPE_F64, .elements = formula(a, "B*num_sms")};
     a->params[7] = (ArtifactParam){.kind = ARTIFACT_MAP, .name = "X_box", .dtype = DTYPE_F32, .rank = 2, .box = {8, 32}, .swizzle = 128};
 }
 
@@ -47,21 +38,19 @@ static void add_steps(Artifact *a) {
     a->steps = ARENA_ARRAY(a->arena, ArtifactStep, 2);
     ArtifactVersion *v = ARENA_ARRAY(a->arena, ArtifactVersion, 2);
     for (int i = 0; i < 2; i++)
-        v[i] = (ArtifactVersion){
-            .entry = i ? "k_slow" : "k_fast",
-            .guard = i ? NULL : formula(a, "1 - B % 4"),
-            .pointer_align = i ? 0 : 16,
-            .grid = {formula(a, "ceildiv(B, 8)"), formula(a, "min(F, 16)"), formula(a, "1")},
-            .block_threads = 256,
-            .shared_bytes = formula(a, "1024"),
-            .cluster = {1, 1, 1},
-            .dependent = i == 1,
-            .max_registers = 128,
-            .arg_count = 5,
-            .args = args};
+        v[i] = (ArtifactVersion){.entry = i ? "k_slow" : "k_fast",
+                                 .guard = i ? NULL : formula(a, "1 - B % 4"),
+                                 .pointer_align = i ? 0 : 16,
+                                 .grid = {formula(a, "ceildiv(B, 8)"), formula(a, "min(F, 16)"), formula(a, "1")},
+                                 .block_threads = 256,
+                                 .shared_bytes = formula(a, "1024"),
+                                 .cluster = {1, 1, 1},
+                                 .dependent = i == 1,
+                                 .max_registers = 128,
+                                 .arg_count = 5,
+                                 .args = args};
     a->steps[0] = (ArtifactStep){.kind = ARTIFACT_MEMSET, .name = "clear", .param = 6, .byte = 0};
-    a->steps[1] =
-        (ArtifactStep){.kind = ARTIFACT_KERNEL, .name = "main", .version_count = 2, .versions = v};
+    a->steps[1] = (ArtifactStep){.kind = ARTIFACT_KERNEL, .name = "main", .version_count = 2, .versions = v};
 }
 
 static Artifact *sample(Arena *arena) {
@@ -81,8 +70,7 @@ static Artifact *sample(Arena *arena) {
     add_params(a);
     a->constraint_count = 1;
     a->constraints = ARENA_NEW(arena, ArtifactConstraint);
-    *a->constraints =
-        (ArtifactConstraint){formula(a, "B % 2"), true, "B % 2 == 0 \"and\" \xc3\xa9"};
+    *a->constraints = (ArtifactConstraint){formula(a, "B % 2"), true, "B % 2 == 0 \"and\" \xc3\xa9"};
     add_steps(a);
     a->blob_count = 2;
     a->blobs = ARENA_ARRAY(arena, ArtifactBlob, 2);
@@ -106,7 +94,8 @@ static void test_round_trip(void) {
     CHECK(b != NULL);
     artifact_write(b, &second);
     CHECK(first.len == second.len && memcmp(first.data, second.data, first.len) == 0);
-    CHECK(b->param_count == 8 && b->params[7].box[1] == 32 && b->params[7].swizzle == 128 && b->params[5].fallback == 1e-5 && b->params[1].dtype == DTYPE_BF16);
+    CHECK(b->param_count == 8 && b->params[7].box[1] == 32 && b->params[7].swizzle == 128 && b->params[5].fallback == 1e-5 &&
+          b->params[1].dtype == DTYPE_BF16);
     CHECK_STR(b->params[0].graph_name, "Input");
     CHECK(b->steps[1].versions[0].guard && !b->steps[1].versions[1].guard);
     CHECK(b->blobs[1].size == 8 && b->blobs[1].data[4] == 0 && b->blobs[1].data[5] == 1);
@@ -124,7 +113,8 @@ static void test_map_of_workspace(void) {
     const char *error = "";
     str_init(&text);
     Artifact *a = sample(arena);
-    a->params[7] = (ArtifactParam){.kind = ARTIFACT_MAP, .name = "w_box", .dtype = DTYPE_F64, .rank = 2, .tensor = 6, .box = {8, 16}, .swizzle = 128};
+    a->params[7] =
+        (ArtifactParam){.kind = ARTIFACT_MAP, .name = "w_box", .dtype = DTYPE_F64, .rank = 2, .tensor = 6, .box = {8, 16}, .swizzle = 128};
     CHECK_STR(artifact_check(a, arena), "an extent is missing");
     for (unsigned i = 0; i < 2; i++) a->params[7].extents[i] = formula(a, i ? "num_sms" : "B");
     CHECK(artifact_check(a, arena) == NULL);
@@ -228,8 +218,7 @@ static void test_fuzz(void) {
             size_t at = SKA_FIXED + below(file.len - SKA_FIXED);
             file.data[at] = below(4) ? bits[below(sizeof bits)] : (char)below(256);
         }
-        artifact_checksum((unsigned char *)file.data, file.len,
-                          (unsigned char *)file.data + SKA_CHECKED_PREFIX);
+        artifact_checksum((unsigned char *)file.data, file.len, (unsigned char *)file.data + SKA_CHECKED_PREFIX);
         Artifact *a = artifact_read(arena, file.data, file.len, &error);
         CHECK((a != NULL) != (error != NULL));
         if (a) taken += artifact_check(a, arena) == NULL;

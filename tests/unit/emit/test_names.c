@@ -13,13 +13,10 @@ static void check_prefixed(Arena *a, const char *name) {
 static void test_legal(Arena *a) {
     const char *const kept[] = {"x_row", "acc", "B", "max_row", "add_bias", "tile_1", "_x", "I"};
     for (size_t i = 0; i < COUNT_OF(kept); i++) check_same(a, kept[i]);
-    const char *const taken[] = {"EOF",       "int",         "if",          "for",
-                                 "linux",     "unix",        "float4",      "half",
-                                 "min",       "max",         "smem",        "stream",
-                                 "main",      "xor_eq",      "sk_f16",      "threadIdx",
-                                 "typename",  "restrict",    "max_f32",     "floordiv_index",
-                                 "f32_to_i8", "bits_of_f32", "cp_async_16", "__x",
-                                 "_X",        "9lives"};
+    const char *const taken[] = {"EOF",         "int",         "if",       "for",      "linux",   "unix",           "float4",
+                                 "half",        "min",         "max",      "smem",     "stream",  "main",           "xor_eq",
+                                 "sk_f16",      "threadIdx",   "typename", "restrict", "max_f32", "floordiv_index", "f32_to_i8",
+                                 "bits_of_f32", "cp_async_16", "__x",      "_X",       "9lives"};
     for (size_t i = 0; i < COUNT_OF(taken); i++) check_prefixed(a, taken[i]);
     CHECK_STR(name_legal(a, "a-b c\"\n*/"), "a_b_c____");
     CHECK_STR(name_legal(a, ""), "v_x");
@@ -50,11 +47,16 @@ static void test_scope(Arena *a) {
 
 /* Functions and steps whose names are alike for longer than a symbol is are told apart; one step has one symbol. */
 static void test_symbols(Arena *a) {
-    static const char *const names[] = {"sums_of_columns_in_parts_and_groups_passes_aligned", "sums_of_columns_in_parts_and_groups_passes_unaligned",
-                                        "sums_of_columns_in_parts_and_groups_row_aligned",    "sums_of_columns_in_parts_and_groups_row_unaligned",
-                                        "sums_of_columns_in_parts_and_groups_passes_part",    "sums"};
-    static const char *const steps[] = {"sums_of_columns_in_parts_and_groups_step_of_one", "sums_of_columns_in_parts_and_groups_step_of_one",
-                                        "sums_of_columns_in_parts_and_groups_step_of_two", "sums_of_columns_in_parts_and_groups_step_of_two", NULL, NULL};
+    static const char *const names[] = {
+        "sums_of_columns_in_parts_and_groups_passes_aligned", "sums_of_columns_in_parts_and_groups_passes_unaligned",
+        "sums_of_columns_in_parts_and_groups_row_aligned",    "sums_of_columns_in_parts_and_groups_row_unaligned",
+        "sums_of_columns_in_parts_and_groups_passes_part",    "sums"};
+    static const char *const steps[] = {"sums_of_columns_in_parts_and_groups_step_of_one",
+                                        "sums_of_columns_in_parts_and_groups_step_of_one",
+                                        "sums_of_columns_in_parts_and_groups_step_of_two",
+                                        "sums_of_columns_in_parts_and_groups_step_of_two",
+                                        NULL,
+                                        NULL};
     IrModule *m = ir_module_create(a, NULL);
     IrFunc *f[COUNT_OF(names)];
     for (size_t i = 0; i < COUNT_OF(names); i++) {

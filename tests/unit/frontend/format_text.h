@@ -37,8 +37,7 @@ static bool check_text(const char *path, const char *text, size_t size) {
     if (!once) return false;
     char *twice = formatted(once, once_size, &twice_size);
     if (!twice || strcmp(once, twice) != 0) {
-        fprintf(stderr, "%s: formatting again changes it:\n%s\nand then\n%s", path, once,
-                twice ? twice : "does not parse");
+        fprintf(stderr, "%s: formatting again changes it:\n%s\nand then\n%s", path, once, twice ? twice : "does not parse");
         exit(1);
     }
     Str before, after;

@@ -17,11 +17,8 @@ static const char *call_text(Arena *arena, BuiltinId id) {
     size_t count = builtin_params(id, arena, params);
     const char *args = "";
     for (size_t i = 0; i < count; i++)
-        if (!params[i].is_output && !params[i].is_optional)
-            args = arena_printf(arena, "%s%sX", args, *args ? ", " : "");
-    return arena_printf(arena,
-                        "operator o {\n symbols: M, N\n tensors: X[M, N]: f32\n Z = %s(%s)\n}\n",
-                        builtin_info(id)->name, args);
+        if (!params[i].is_output && !params[i].is_optional) args = arena_printf(arena, "%s%sX", args, *args ? ", " : "");
+    return arena_printf(arena, "operator o {\n symbols: M, N\n tensors: X[M, N]: f32\n Z = %s(%s)\n}\n", builtin_info(id)->name, args);
 }
 
 static void test_all(void) {
@@ -44,9 +41,8 @@ static void test_all(void) {
 
 /* The operand's value is an operand of the result, typed by it; an attribute is taken over. */
 static void test_types(void) {
-    static const char *const TEXT =
-        "operator o {\n symbols: e\n tensors: x[e, 8]: f16; K[e]: i32; y[e, 8]: f32; v[8]: f64\n"
-        " y = softmax(x, axis=0)\n z = relu(K)\n v = reduce_var(x, axis=0)\n}\n";
+    static const char *const TEXT = "operator o {\n symbols: e\n tensors: x[e, 8]: f16; K[e]: i32; y[e, 8]: f32; v[8]: f64\n"
+                                    " y = softmax(x, axis=0)\n z = relu(K)\n v = reduce_var(x, axis=0)\n}\n";
     Checked c = parse_text(TEXT, strlen(TEXT), &OPTIONS);
     if (!c.ok) report(&c, TEXT);
     CHECK(c.ok);
@@ -71,8 +67,7 @@ static void test_mistakes(void) {
     };
     for (size_t i = 0; i < COUNT_OF(CASES); i++) {
         char text[256];
-        snprintf(text, sizeof text,
-                 "operator o {\n symbols: N\n tensors: X[N, 4]: f32\n Z = %s\n}\n", CASES[i].value);
+        snprintf(text, sizeof text, "operator o {\n symbols: N\n tensors: X[N, 4]: f32\n Z = %s\n}\n", CASES[i].value);
         Checked c = parse_text(text, strlen(text), &OPTIONS);
         CHECK(!c.ok);
         bool said = false;

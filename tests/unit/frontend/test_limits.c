@@ -16,8 +16,7 @@ static void expect(const Str *text, const char *code) {
     arena_destroy(c.arena);
 }
 
-static void test_repeated(const char *head, const char *text, size_t count, const char *tail,
-                          const char *code) {
+static void test_repeated(const char *head, const char *text, size_t count, const char *tail, const char *code) {
     Str s;
     str_init(&s);
     str_append(&s, head);
@@ -67,9 +66,7 @@ static void test_nesting(void) {
 static void test_many_stores(void) {
     Str s;
     str_init(&s);
-    str_append(
-        &s,
-        "sketch s {\nsymbols: N\ntensors: Y[N]: f32\nfor i in range(N):\n x = alloc([], init=0)\n");
+    str_append(&s, "sketch s {\nsymbols: N\ntensors: Y[N]: f32\nfor i in range(N):\n x = alloc([], init=0)\n");
     repeat(&s, " store(x -> Y[i])\n", 300);
     str_append(&s, "}\n");
     expect(&s, "E0504");
@@ -82,13 +79,11 @@ static void test_speed(void) {
     str_init(&s);
     size_t lines = 0;
     for (int i = 0; lines < 10000; i++, lines += 10) {
-        str_printf(
-            &s, "sketch s%d {\n    symbols: M, N;\n    tensors: X[M, N]: f32; Y[M, N]: f32;\n", i);
-        str_append(&s,
-                   "    @llm_hint(\"parallel\", \"coreidx\")\n    for i in range(0, ceil(M, 8)):\n"
-                   "        x = alloc([8, N], llm_hint=[\"fast\", \"input_cache\"])\n"
-                   "        load(X[i*8:(i+1)*8, 0:N] -> x)\n        mul(x, x, x)\n"
-                   "        store(x -> Y[i*8:(i+1)*8, 0:N])\n}\n");
+        str_printf(&s, "sketch s%d {\n    symbols: M, N;\n    tensors: X[M, N]: f32; Y[M, N]: f32;\n", i);
+        str_append(&s, "    @llm_hint(\"parallel\", \"coreidx\")\n    for i in range(0, ceil(M, 8)):\n"
+                       "        x = alloc([8, N], llm_hint=[\"fast\", \"input_cache\"])\n"
+                       "        load(X[i*8:(i+1)*8, 0:N] -> x)\n        mul(x, x, x)\n"
+                       "        store(x -> Y[i*8:(i+1)*8, 0:N])\n}\n");
     }
     double best = 1e9, checked = 0;
     for (int run = 0; run < 5; run++) {

@@ -8,9 +8,12 @@ static const char begin_mark[] = "<!-- generated: ops -->\n";
 static const char end_mark[] = "<!-- end of generated: ops -->\n";
 
 static void print_count(Str *out, int least, int most) {
-    if (most < 0) str_printf(out, "%d+", least);
-    else if (least == most) str_printf(out, "%d", least);
-    else str_printf(out, "%d-%d", least, most);
+    if (most < 0)
+        str_printf(out, "%d+", least);
+    else if (least == most)
+        str_printf(out, "%d", least);
+    else
+        str_printf(out, "%d-%d", least, most);
 }
 
 static void print_levels(Str *out, unsigned levels) {
@@ -30,10 +33,17 @@ static void print_traits(Str *out, unsigned traits) {
     static const struct {
         unsigned trait;
         const char *name;
-    } names[] = {{IR_PURE, "pure"},   {IR_COMMUTATIVE, "commutative"}, {IR_ELEMENTWISE, "elementwise"},
-                 {IR_READS, "reads"}, {IR_WRITES, "writes"},           {IR_COLLECTIVE, "collective"},
-                 {IR_TERMINATOR, "terminator"}, {IR_LOOP, "loop"},
-                 {IR_FOLDS, "folds"}, {IR_ALONG, "along"},             {IR_MOVES, "moves"}};
+    } names[] = {{IR_PURE, "pure"},
+                 {IR_COMMUTATIVE, "commutative"},
+                 {IR_ELEMENTWISE, "elementwise"},
+                 {IR_READS, "reads"},
+                 {IR_WRITES, "writes"},
+                 {IR_COLLECTIVE, "collective"},
+                 {IR_TERMINATOR, "terminator"},
+                 {IR_LOOP, "loop"},
+                 {IR_FOLDS, "folds"},
+                 {IR_ALONG, "along"},
+                 {IR_MOVES, "moves"}};
     const char *separator = "";
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         if (!(traits & names[i].trait)) continue;
@@ -70,7 +80,7 @@ static void print_ops(Str *out) {
 
 static void print_atoms(Str *out) {
     str_append(out, "\n| instruction | results | operands | meaning |\n| --- | --- | --- | --- |\n");
-#define ATOM(id, name, results, operands, ptx, is_volatile, version, summary)                      \
+#define ATOM(id, name, results, operands, ptx, is_volatile, version, summary)                                                              \
     str_printf(out, "| `%s` | `%s` | `%s` | %s |\n", name, results, operands, summary);
 #include "atoms.def"
 #undef ATOM
@@ -91,8 +101,7 @@ int main(int argc, char **argv) {
     str_append(&fresh, end);
     bool stale = strcmp(fresh.data, text.data) != 0;
     if (stale && update) CHECK(file_write_atomic(path, fresh.data, fresh.len, 0644));
-    if (stale && !update)
-        fprintf(stderr, "%s is stale; run %s --update %s\n", path, argv[0], path);
+    if (stale && !update) fprintf(stderr, "%s is stale; run %s --update %s\n", path, argv[0], path);
     str_release(&text);
     str_release(&fresh);
     return stale && !update;

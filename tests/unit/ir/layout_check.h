@@ -16,8 +16,7 @@ static inline uint64_t random_below(uint64_t n) {
     return (random_state >> 11) % n;
 }
 
-static inline int64_t index_of(const Layout *l, uint32_t reg, uint32_t lane, uint32_t warp,
-                               unsigned axis) {
+static inline int64_t index_of(const Layout *l, uint32_t reg, uint32_t lane, uint32_t warp, unsigned axis) {
     int64_t out[LAYOUT_RANK_LIMIT];
     layout_apply(l, (uint32_t[LAYOUT_DIMS]){reg, lane, warp}, out);
     return out[axis];
@@ -41,10 +40,8 @@ static inline void check_text(const Layout *l) {
     str_release(&s);
 }
 
-static inline const Layout *blocked(int64_t rows, int64_t columns, unsigned regs, unsigned lanes_r,
-                                    unsigned lanes_c, unsigned warps) {
-    return layout_blocked(ctx, 2, (int64_t[]){rows, columns}, (unsigned[]){1, regs},
-                          (unsigned[]){lanes_r, lanes_c}, (unsigned[]){warps, 1},
+static inline const Layout *blocked(int64_t rows, int64_t columns, unsigned regs, unsigned lanes_r, unsigned lanes_c, unsigned warps) {
+    return layout_blocked(ctx, 2, (int64_t[]){rows, columns}, (unsigned[]){1, regs}, (unsigned[]){lanes_r, lanes_c}, (unsigned[]){warps, 1},
                           (unsigned[]){1, 0});
 }
 
@@ -67,9 +64,8 @@ static inline const Layout *random_distributed(const int64_t *extents) {
     case 1:
         return layout_mma(ctx, LAYOUT_MMA_C, 32, extents[0], extents[1], warps[w][0], warps[w][1]);
     default:
-        return layout_blocked(
-            ctx, 2, extents, (unsigned[]){1u << random_below(3), 1u << random_below(3)},
-            (unsigned[]){lanes, 32 / lanes}, warps[w], (unsigned[]){fast, 1 - fast});
+        return layout_blocked(ctx, 2, extents, (unsigned[]){1u << random_below(3), 1u << random_below(3)}, (unsigned[]){lanes, 32 / lanes},
+                              warps[w], (unsigned[]){fast, 1 - fast});
     }
 }
 

@@ -25,8 +25,7 @@ static Gf2Map random_map(unsigned in, unsigned out) {
 
 static uint64_t apply_terms(const Gf2Term *terms, size_t count, uint64_t x) {
     uint64_t y = 0;
-    for (size_t i = 0; i < count; i++)
-        y ^= ((x >> terms[i].shift) & mask(terms[i].count)) << terms[i].to;
+    for (size_t i = 0; i < count; i++) y ^= ((x >> terms[i].shift) & mask(terms[i].count)) << terms[i].to;
     return y;
 }
 

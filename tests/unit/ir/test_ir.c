@@ -125,8 +125,7 @@ static void test_building_a_loop(void) {
                        "    }\n"
                        "    return()\n"
                        "}\n";
-    CHECK_STR(print(s.m, s.arena),
-              arena_printf(s.arena, "sketchc.ir 1\n\nfunc @f %s\nfunc @g %s", body, body));
+    CHECK_STR(print(s.m, s.arena), arena_printf(s.arena, "sketchc.ir 1\n\nfunc @f %s\nfunc @g %s", body, body));
     Str one_op;
     str_init(&one_op);
     ir_print_op(next->def, &one_op);

@@ -13,9 +13,8 @@ static const Aff *view(Reader *r, const char *name) {
     return ir_aff_of(r->m, find_value(r->m->first, name));
 }
 
-static const char loops[] =
-    "kernel (tensor %X: ptr<f32, global> in, symbol %N: index, symbol %M: index) {num_warps = 4, grid_x = aff(M)}\n"
-    "guard min(N - 99, 1 - M % 8) > 0\nrequire N % 16 == 0\nrequire N - 128*(N//128) == 0\n";
+static const char loops[] = "kernel (tensor %X: ptr<f32, global> in, symbol %N: index, symbol %M: index) {num_warps = 4, grid_x = aff(M)}\n"
+                            "guard min(N - 99, 1 - M % 8) > 0\nrequire N % 16 == 0\nrequire N - 128*(N//128) == 0\n";
 static const char loop_body[] =
     "%zero = const() {value = 0} : index\n%eight = const() {value = 8} : index\n"
     "%tid = special() {name = \"tid.x\"} : index\n%block = special() {name = \"ctaid.x\"} : index\n"
@@ -67,13 +66,13 @@ static void test_facts(void) {
 
 static void test_uniformity(void) {
     Reader r = read_func("kernel (tensor %X: ptr<f32, global> in, symbol %N: index, scalar %s: f32)",
-        "%tid = special() {name = \"tid.x\"} : index\n%warp = special() {name = \"warp\"} : index\n"
-        "%block = special() {name = \"ctaid.y\"} : index\n%grid = special() {name = \"nctaid.x\"} : index\n"
-        "%a = add(%block, %N) : index\n%b = add(%a, %warp) : index\n%x = mem.load(%X, %b) : f32\n"
-        "%sh = shuffle.xor(%s) {mask = 1} : f32\n"
-        "%r1, %r2 = for(%N, %N, %N, %s, %s) : f32, f32 (%i: index, %c1: f32, %c2: f32) {\n"
-        "%n1 = add(%c1, %s) : f32\n%n2 = add(%c2, %x) : f32\nyield(%n1, %n2)\n}\n"
-        "%late = for(%N, %tid, %N, %s) : f32 (%j: index, %c3: f32) {\nyield(%c3)\n}");
+                         "%tid = special() {name = \"tid.x\"} : index\n%warp = special() {name = \"warp\"} : index\n"
+                         "%block = special() {name = \"ctaid.y\"} : index\n%grid = special() {name = \"nctaid.x\"} : index\n"
+                         "%a = add(%block, %N) : index\n%b = add(%a, %warp) : index\n%x = mem.load(%X, %b) : f32\n"
+                         "%sh = shuffle.xor(%s) {mask = 1} : f32\n"
+                         "%r1, %r2 = for(%N, %N, %N, %s, %s) : f32, f32 (%i: index, %c1: f32, %c2: f32) {\n"
+                         "%n1 = add(%c1, %s) : f32\n%n2 = add(%c2, %x) : f32\nyield(%n1, %n2)\n}\n"
+                         "%late = for(%N, %tid, %N, %s) : f32 (%j: index, %c3: f32) {\nyield(%c3)\n}");
     const struct {
         const char *name;
         IrUniformity want;
@@ -110,17 +109,22 @@ static void becomes(const char *header, const char *before, const char *after) {
 static const char header[] = "kernel (tensor %X: ptr<f32, global> inout, symbol %N: index, scalar %s: f32, scalar %c: bool)";
 
 static void test_folding(void) {
-    becomes(header, "%a = const() {value = 0.5} : f32\n%b = const() {value = 1.5} : f32\n%d = mul(%a, %b) : f32\n"
-                    "%e = add(%d, %a) : f32\nmem.store(%e, %X, %N)",
+    becomes(header,
+            "%a = const() {value = 0.5} : f32\n%b = const() {value = 1.5} : f32\n%d = mul(%a, %b) : f32\n"
+            "%e = add(%d, %a) : f32\nmem.store(%e, %X, %N)",
             "%e = const() {value = 1.25} : f32\nmem.store(%e, %X, %N)");
     /* 16777217 is no f32: the sum rounds as the target's does */
-    becomes(header, "%a = const() {value = 16777216.0} : f32\n%b = const() {value = 1.0} : f32\n%d = add(%a, %b) : f32\n"
-                    "mem.store(%d, %X, %N)", "%a = const() {value = 16777216.0} : f32\nmem.store(%a, %X, %N)");
+    becomes(header,
+            "%a = const() {value = 16777216.0} : f32\n%b = const() {value = 1.0} : f32\n%d = add(%a, %b) : f32\n"
+            "mem.store(%d, %X, %N)",
+            "%a = const() {value = 16777216.0} : f32\nmem.store(%a, %X, %N)");
     /* x + 0 is not x for x = -0; x - 0 and x * 1 are */
     becomes(header, "%z = const() {value = 0.0} : f32\n%a = add(%s, %z) : f32\nmem.store(%a, %X, %N)",
             "%z = const() {value = 0.0} : f32\n%a = add(%s, %z) : f32\nmem.store(%a, %X, %N)");
-    becomes(header, "%z = const() {value = 0.0} : f32\n%a = sub(%s, %z) : f32\n%o = const() {value = 1.0} : f32\n"
-                    "%b = mul(%o, %a) : f32\nmem.store(%b, %X, %N)", "mem.store(%s, %X, %N)");
+    becomes(header,
+            "%z = const() {value = 0.0} : f32\n%a = sub(%s, %z) : f32\n%o = const() {value = 1.0} : f32\n"
+            "%b = mul(%o, %a) : f32\nmem.store(%b, %X, %N)",
+            "mem.store(%s, %X, %N)");
     becomes(header, "%a = sub(%s, %s) : f32\nmem.store(%a, %X, %N)", "%a = sub(%s, %s) : f32\nmem.store(%a, %X, %N)");
     becomes(header, "%e = exp(%s) : f32\n%t = const() {value = 1} : bool\n%a = select(%t, %s, %e) : f32\nmem.store(%a, %X, %N)",
             "mem.store(%s, %X, %N)");
@@ -131,25 +135,31 @@ static void test_folding(void) {
 static void test_index_folding(void) {
     becomes(header, "%two = const() {value = 2} : index\n%a = mul(%N, %two) : index\n%b = sub(%a, %N) : index\nmem.store(%s, %X, %b)",
             "mem.store(%s, %X, %N)");
-    becomes(header, "%one = const() {value = 1} : index\n%a = add(%N, %one) : index\n%b = max(%a, %N) : index\n"
-                    "%d = min(%a, %N) : index\n%l = lt(%N, %a) : bool\nif(%l) {\nmem.store(%s, %X, %b)\nmem.store(%s, %X, %d)\nyield()\n} {}",
+    becomes(header,
+            "%one = const() {value = 1} : index\n%a = add(%N, %one) : index\n%b = max(%a, %N) : index\n"
+            "%d = min(%a, %N) : index\n%l = lt(%N, %a) : bool\nif(%l) {\nmem.store(%s, %X, %b)\nmem.store(%s, %X, %d)\nyield()\n} {}",
             "%one = const() {value = 1} : index\n%a = add(%N, %one) : index\nmem.store(%s, %X, %a)\nmem.store(%s, %X, %N)");
-    becomes(header, "%z = const() {value = 0} : index\n%four = const() {value = 4} : index\n%one = const() {value = 1} : index\n"
-                    "for(%z, %four, %one) (%i: index) {\n%k = mod(%i, %four) : index\n%q = floordiv(%i, %four) : index\n"
-                    "%e = add(%k, %q) : index\nmem.store(%s, %X, %e)\nyield()\n}",
+    becomes(header,
+            "%z = const() {value = 0} : index\n%four = const() {value = 4} : index\n%one = const() {value = 1} : index\n"
+            "for(%z, %four, %one) (%i: index) {\n%k = mod(%i, %four) : index\n%q = floordiv(%i, %four) : index\n"
+            "%e = add(%k, %q) : index\nmem.store(%s, %X, %e)\nyield()\n}",
             "%z = const() {value = 0} : index\n%four = const() {value = 4} : index\n%one = const() {value = 1} : index\n"
             "for(%z, %four, %one) (%i: index) {\nmem.store(%s, %X, %i)\nyield()\n}");
 }
 
 static void test_merging(void) {
     /* In two branches nothing dominates; the outer value reaches both. */
-    becomes(header, "if(%c) {\n%a = add(%s, %s) : f32\nmem.store(%a, %X, %N)\nyield()\n} {\n%b = add(%s, %s) : f32\nmem.store(%b, %X, %N)\nyield()\n}",
-            "if(%c) {\n%a = add(%s, %s) : f32\nmem.store(%a, %X, %N)\nyield()\n} {\n%b = add(%s, %s) : f32\nmem.store(%b, %X, %N)\nyield()\n}");
+    becomes(
+        header,
+        "if(%c) {\n%a = add(%s, %s) : f32\nmem.store(%a, %X, %N)\nyield()\n} {\n%b = add(%s, %s) : f32\nmem.store(%b, %X, %N)\nyield()\n}",
+        "if(%c) {\n%a = add(%s, %s) : f32\nmem.store(%a, %X, %N)\nyield()\n} {\n%b = add(%s, %s) : f32\nmem.store(%b, %X, %N)\nyield()\n}");
     becomes(header, "%o = add(%s, %s) : f32\nmem.store(%o, %X, %N)\nif(%c) {\n%a = add(%s, %s) : f32\nmem.store(%a, %X, %N)\nyield()\n} {}",
             "%o = add(%s, %s) : f32\nmem.store(%o, %X, %N)\nif(%c) {\nmem.store(%o, %X, %N)\nyield()\n} {}");
     /* Loads are kept apart: a store may stand between. Zeros of different sign are not equal. */
-    becomes(header, "%a = mem.load(%X, %N) : f32\nmem.store(%s, %X, %N)\n%b = mem.load(%X, %N) : f32\n%d = add(%a, %b) : f32\nmem.store(%d, %X, %N)",
-            "%a = mem.load(%X, %N) : f32\nmem.store(%s, %X, %N)\n%b = mem.load(%X, %N) : f32\n%d = add(%a, %b) : f32\nmem.store(%d, %X, %N)");
+    becomes(
+        header,
+        "%a = mem.load(%X, %N) : f32\nmem.store(%s, %X, %N)\n%b = mem.load(%X, %N) : f32\n%d = add(%a, %b) : f32\nmem.store(%d, %X, %N)",
+        "%a = mem.load(%X, %N) : f32\nmem.store(%s, %X, %N)\n%b = mem.load(%X, %N) : f32\n%d = add(%a, %b) : f32\nmem.store(%d, %X, %N)");
     becomes(header, "%a = const() {value = 0.0} : f32\n%b = const() {value = -0.0} : f32\nmem.store(%a, %X, %N)\nmem.store(%b, %X, %N)",
             "%a = const() {value = 0.0} : f32\n%b = const() {value = -0.0} : f32\nmem.store(%a, %X, %N)\nmem.store(%b, %X, %N)");
 }
@@ -158,20 +168,29 @@ static void test_loops(void) {
     const char *zero = "%z = const() {value = 0} : index\n%e = const() {value = 8} : index\n";
     Str before;
     str_init(&before);
-    str_printf(&before, "%s%%r = for(%%e, %%z, %%e, %%s) : f32 (%%i: index, %%x: f32) {\n%%y = add(%%x, %%x) : f32\nyield(%%y)\n}\n"
-                        "mem.store(%%r, %%X, %%N)", zero);
+    str_printf(&before,
+               "%s%%r = for(%%e, %%z, %%e, %%s) : f32 (%%i: index, %%x: f32) {\n%%y = add(%%x, %%x) : f32\nyield(%%y)\n}\n"
+               "mem.store(%%r, %%X, %%N)",
+               zero);
     becomes(header, before.data, "mem.store(%s, %X, %N)");
     before.len = 0;
-    str_printf(&before, "%s%%r = for(%%z, %%e, %%e, %%s) : f32 (%%i: index, %%x: f32) {\n%%y = add(%%x, %%x) : f32\n"
-                        "mem.store(%%y, %%X, %%i)\nyield(%%y)\n}\nmem.store(%%r, %%X, %%N)", zero);
+    str_printf(&before,
+               "%s%%r = for(%%z, %%e, %%e, %%s) : f32 (%%i: index, %%x: f32) {\n%%y = add(%%x, %%x) : f32\n"
+               "mem.store(%%y, %%X, %%i)\nyield(%%y)\n}\nmem.store(%%r, %%X, %%N)",
+               zero);
     becomes(header, before.data, "%z = const() {value = 0} : index\n%y = add(%s, %s) : f32\nmem.store(%y, %X, %z)\nmem.store(%y, %X, %N)");
     str_release(&before);
     /* Nothing inside has an effect: gone. A trip count that is not known stays. */
     becomes(header, "for(%N, %N, %N) (%i: index) {\nyield()\n}\n%a = mem.load(%X, %N) : f32", "");
-    becomes(header, "%one = const() {value = 1} : index\n%z = const() {value = 0} : index\nfor(%z, %N, %one) (%i: index) {\nmem.store(%s, %X, %i)\nyield()\n}",
-            "%one = const() {value = 1} : index\n%z = const() {value = 0} : index\nfor(%z, %N, %one) (%i: index) {\nmem.store(%s, %X, %i)\nyield()\n}");
-    becomes(header, "%f = const() {value = 0} : bool\n%r = if(%f) : f32 {\nyield(%s)\n} {\n%y = add(%s, %s) : f32\nyield(%y)\n}\nmem.store(%r, %X, %N)",
-            "%y = add(%s, %s) : f32\nmem.store(%y, %X, %N)");
+    becomes(header,
+            "%one = const() {value = 1} : index\n%z = const() {value = 0} : index\nfor(%z, %N, %one) (%i: index) {\nmem.store(%s, %X, "
+            "%i)\nyield()\n}",
+            "%one = const() {value = 1} : index\n%z = const() {value = 0} : index\nfor(%z, %N, %one) (%i: index) {\nmem.store(%s, %X, "
+            "%i)\nyield()\n}");
+    becomes(
+        header,
+        "%f = const() {value = 0} : bool\n%r = if(%f) : f32 {\nyield(%s)\n} {\n%y = add(%s, %s) : f32\nyield(%y)\n}\nmem.store(%r, %X, %N)",
+        "%y = add(%s, %s) : f32\nmem.store(%y, %X, %N)");
 }
 
 static void test_maps(void) {
@@ -184,8 +203,8 @@ static void test_maps(void) {
 /* Shifts and masks are seen as arithmetic, those that are none stay opaque. */
 static void test_bits(void) {
     Reader r = read_func(header, "%three = const() {value = 3} : index\n%six = const() {value = 6} : index\n"
-        "%q = shr(%N, %three) : index\n%p = shl(%q, %three) : index\n%m = and(%N, %three) : index\n"
-        "%sum = add(%p, %m) : index\n%odd = and(%N, %six) : index");
+                                 "%q = shr(%N, %three) : index\n%p = shl(%q, %three) : index\n%m = and(%N, %three) : index\n"
+                                 "%sum = add(%p, %m) : index\n%odd = and(%N, %six) : index");
     prints(view(&r, "sum"), "8*(N//8) + N % 4");
     prints(view(&r, "odd"), "odd");
     arena_destroy(r.arena);

@@ -41,8 +41,7 @@ static void test_file(const char *path) {
 }
 
 /* The first mistake of `text` is reported at line:column with this message; `count` in all. */
-static void expect_mistake(const char *text, unsigned line, unsigned column, const char *message,
-                           unsigned count) {
+static void expect_mistake(const char *text, unsigned line, unsigned column, const char *message, unsigned count) {
     Reader r = reader();
     CHECK(!ir_parse(r.arena, &r.diags, "t.skir", text, strlen(text)));
     CHECK(r.diags.first);
@@ -56,8 +55,7 @@ static void expect_mistake(const char *text, unsigned line, unsigned column, con
     arena_destroy(r.arena);
 }
 
-static void expect_in_body(const char *body, unsigned line, unsigned column, const char *message,
-                           unsigned count) {
+static void expect_in_body(const char *body, unsigned line, unsigned column, const char *message, unsigned count) {
     Str text;
     str_init(&text);
     str_printf(&text, "sketchc.ir 1\nfunc @f kernel (symbol %%N: index) {\n%s\nreturn()\n}\n", body);
@@ -68,30 +66,23 @@ static void expect_in_body(const char *body, unsigned line, unsigned column, con
 static void test_mistakes(void) {
     expect_mistake("", 1, 1, "expected the header `sketchc.ir 1`, found the end of the text", 1);
     expect_mistake("sketchc.ir 2\n", 1, 12, "this version of text IR is not known; it is 1 here", 1);
-    expect_mistake("sketchc.ir 1\nfunc @f kernel (symbol %N: index) {", 2, 36,
-                   "expected `}`, found the end of the text", 1);
-    expect_mistake("sketchc.ir 1\nfunc @f kernel (symbol %N: tile<[8] y f32>) {}", 2, 37,
-                   "expected `x`, found `y`", 1);
-    expect_mistake("sketchc.ir 1\nfunc @f tile mapped (symbol %N: tile<[8] x f32, #dist<[17]>>) {}", 2, 59,
-                   "this is not a layout", 1);
+    expect_mistake("sketchc.ir 1\nfunc @f kernel (symbol %N: index) {", 2, 36, "expected `}`, found the end of the text", 1);
+    expect_mistake("sketchc.ir 1\nfunc @f kernel (symbol %N: tile<[8] y f32>) {}", 2, 37, "expected `x`, found `y`", 1);
+    expect_mistake("sketchc.ir 1\nfunc @f tile mapped (symbol %N: tile<[8] x f32, #dist<[17]>>) {}", 2, 59, "this is not a layout", 1);
     expect_mistake("sketchc.ir 1\nfunc @f tile mapped (symbol %N: frag<[8] x f32, #dist<[8]>>) {}", 2, 47,
                    "only tiles and buffers have layouts", 1);
-    expect_mistake("sketchc.ir 1\nfunc @f kernel (symbol %N: tile<[8*] x f32>) {}", 2, 35,
-                   "this is not an affine expression", 1);
+    expect_mistake("sketchc.ir 1\nfunc @f kernel (symbol %N: tile<[8*] x f32>) {}", 2, 35, "this is not an affine expression", 1);
     expect_in_body("%a = adds(%N, %N) : index", 3, 6, "there is no op `adds`; did you mean `add`?", 1);
     expect_in_body("%a = add(%N, %M) : index", 3, 14, "`%M` is not defined before this place", 1);
     expect_in_body("%a = add(%N) : index", 3, 6, "`add` takes 2 operands, here are 1", 1);
     expect_in_body("%a, %b = add(%N, %N) : index, index", 3, 10, "`add` has 1 results, here are 2", 1);
     expect_in_body("%a = add(%N, %N)", 3, 6, "1 results are named, 0 types are given", 1);
     expect_in_body("%N = add(%N, %N) : index", 3, 1, "`%N` is defined twice", 1);
-    expect_in_body("%a = const() {value = 99999999999999999999} : index", 3, 23,
-                   "this number cannot be read or is too large", 1);
-    expect_in_body("%a = const() {value = 1, value = 2} : index", 3, 26,
-                   "the attribute `value` stands twice", 1);
+    expect_in_body("%a = const() {value = 99999999999999999999} : index", 3, 23, "this number cannot be read or is too large", 1);
+    expect_in_body("%a = const() {value = 1, value = 2} : index", 3, 26, "the attribute `value` stands twice", 1);
     expect_in_body("barrier() {scope = \"block}", 3, 20, "this string does not end or has a bad escape", 1);
     /* Both mistakes of one text, and what stands between is skipped. */
-    expect_in_body("%a = what(%N) { nonsense }\n%b = add(%N, %Q) : index\n%c = add(%b, %b) : index", 3, 6,
-                   "there is no op `what`", 2);
+    expect_in_body("%a = what(%N) { nonsense }\n%b = add(%N, %Q) : index\n%c = add(%b, %b) : index", 3, 6, "there is no op `what`", 2);
 }
 
 /* Deep nesting ends in a message. */

@@ -42,8 +42,7 @@ static void test_structure(void) {
     rejects(kernel, "%t = tile.iota() {axis = 0} : frag<[2] x i32>", "this op does not exist at the function's level");
     rejects(open, "async.commit()", "this op exists in state mapped only");
     rejects(kernel, "%t = const() {value = 0.0} : tile<[8] x f32>", "a value of this kind of type does not exist at this level");
-    rejects(open, "%t = const() {value = 0.0} : tile<[Q] x f32>",
-            "an affine expression mentions Q, which is no symbol of the function");
+    rejects(open, "%t = const() {value = 0.0} : tile<[Q] x f32>", "an affine expression mentions Q, which is no symbol of the function");
     rejects(mapped, "%t = const() {value = 0.0} : tile<[N] x f32>", "extent 0 is not constant");
     rejects("kernel (scalar %s: index)", "", "parameter s has a type of the wrong kind");
     rejects("kernel (tensor %X: tensor<[8] x f32> in)", "", "parameter X has a type of the wrong kind");
@@ -64,8 +63,10 @@ static void test_types(void) {
     rejects(kernel, "barrier() {scope = 3}", "the attribute scope is of kind int, not str");
     rejects(kernel, "%a = bitcast(%s) : vec<2 x f32>", "bitcast keeps the number of bits");
     rejects(kernel, "%v = const() {value = 0.0} : vec<4 x f32>\n%a = cast(%v) : f16", "a cast keeps the shape");
-    rejects(open, "%t = const() {value = 0.0} : tile<[8] x f32>\n%u = const() {value = 0.0} : tile<[M] x f32>\n"
-                  "%a = mul(%t, %u) : tile<[8] x f32>", "operand 1 does not have the type of the others");
+    rejects(open,
+            "%t = const() {value = 0.0} : tile<[8] x f32>\n%u = const() {value = 0.0} : tile<[M] x f32>\n"
+            "%a = mul(%t, %u) : tile<[8] x f32>",
+            "operand 1 does not have the type of the others");
     accepts(open, "%t = const() {value = 0.0} : tile<[8] x f32>\n%a = mul(%s, %t) : tile<[8] x f32>\n"
                   "%b = lt(%t, %s) : tile<[8] x bool>\n%d = select(%b, %s, %t) : tile<[8] x f32>");
 }
@@ -85,16 +86,18 @@ static void test_graph(void) {
     rejects(graph, "%a = graph.reduce(%X) {kind = \"add\", axes = [2]} : tensor<[M] x f32>", "axes: there is no axis 2");
     rejects(graph, "%a = graph.reduce(%X) {kind = \"add\", axes = [1, 1]} : tensor<[M] x f32>", "axes: axis 1 stands twice");
     rejects(graph, "%a = graph.reduce(%X) {kind = \"add\", axes = [1]} : tensor<[N] x f32>", "result axis 0 does not fit");
-    rejects(graph, "%a = graph.reduce(%X) {kind = \"xor\", axes = [1]} : tensor<[M] x f32>",
-            "this kind of reduction does not exist here");
+    rejects(graph, "%a = graph.reduce(%X) {kind = \"xor\", axes = [1]} : tensor<[M] x f32>", "this kind of reduction does not exist here");
     rejects(graph, "%a = graph.broadcast(%X) {axes = [1, 0]} : tensor<[M, N] x f32>", "axis 0 is neither 1 nor as large as the result's");
     rejects(graph, "%a = graph.transpose(%X) {perm = [1, 0]} : tensor<[M, N] x f32>", "result axis 0 does not fit");
     rejects(graph, "%a = graph.contract(%X, %X) {batch_a = [], batch_b = [], sum_a = [1], sum_b = [0]} : tensor<[M, N] x f32>",
             "the contracted extents differ");
-    rejects(graph, "%a = graph.generic(%M) {outer = 1} : tensor<[N] x f32> (%i: index) {\n"
-                   "%e = graph.element(%X, %i, %i) : f32\nyield(%e)\n}", "extent 0 differs from its operand");
-    rejects(graph, "%a = graph.generic(%M) {outer = 0} : tensor<[] x f32> (%i: index) {\n"
-                   "%e = graph.element(%X, %i, %i) : f32\nyield(%e)\n}",
+    rejects(graph,
+            "%a = graph.generic(%M) {outer = 1} : tensor<[N] x f32> (%i: index) {\n"
+            "%e = graph.element(%X, %i, %i) : f32\nyield(%e)\n}",
+            "extent 0 differs from its operand");
+    rejects(graph,
+            "%a = graph.generic(%M) {outer = 0} : tensor<[] x f32> (%i: index) {\n"
+            "%e = graph.element(%X, %i, %i) : f32\nyield(%e)\n}",
             "what is reduced needs a kind: add, mul, max, min, mean, and, or");
     rejects(graph, "%e = graph.element(%X, %M, %M) : f32", "stands inside graph.generic");
 }
@@ -113,15 +116,20 @@ static void test_tiles(void) {
             "the contracted extents differ");
     accepts(open, "%a = const() {value = 0.0} : tile<[8, 4] x f32>\n%c = const() {value = 0.0} : tile<[8, 8] x f32>\n"
                   "%b = tile.gemm(%a, %a, %c) {trans_b = true} : tile<[8, 8] x f32>");
-    rejects(mapped, "%b = buf.alloc() : buf<2 x [8] x f16, shared>\n%s = const() {value = 2} : index\n"
-                    "%a = buf.load(%b, %s) : tile<[8] x f16>", "there is no such stage");
-    rejects(mapped, "%b = buf.alloc() : buf<2 x [8] x f16, shared>\n%s = const() {value = 1} : index\n"
-                    "%a = buf.load(%b, %s) : tile<[4] x f16>", "tile and buffer differ in shape or dtype");
+    rejects(mapped,
+            "%b = buf.alloc() : buf<2 x [8] x f16, shared>\n%s = const() {value = 2} : index\n"
+            "%a = buf.load(%b, %s) : tile<[8] x f16>",
+            "there is no such stage");
+    rejects(mapped,
+            "%b = buf.alloc() : buf<2 x [8] x f16, shared>\n%s = const() {value = 1} : index\n"
+            "%a = buf.load(%b, %s) : tile<[4] x f16>",
+            "tile and buffer differ in shape or dtype");
 }
 
 static void test_axes(void) {
     rejects(graph, "%a = graph.scan(%X) {kind = \"add\", axis = 2} : tensor<[M, N] x f32>", "there is no such axis");
-    rejects(graph, "%a = graph.scan(%X) {kind = \"xor\", axis = 0} : tensor<[M, N] x f32>", "the kind is not one of add mul max min linear");
+    rejects(graph, "%a = graph.scan(%X) {kind = \"xor\", axis = 0} : tensor<[M, N] x f32>",
+            "the kind is not one of add mul max min linear");
     rejects(graph, "%a = graph.arg(%X) {kind = \"max\", axis = 0} : tensor<[N] x i32>", "gives indices of type i64");
     rejects(graph, "%a = graph.arg(%X) {kind = \"max\", axis = 0} : tensor<[M] x i64>", "result axis 0 does not fit");
     rejects(graph, "%a, %i = graph.sort(%X) {axis = 0} : tensor<[M, N] x f32>, tensor<[M, N] x i32>",
@@ -139,8 +147,10 @@ static void test_axes(void) {
             "the result has the slice's rank and the tile's dtype");
     rejects(open, "%x = const() {value = 0.0} : tile<[8, 8] x f32>\n%a = tile.insert(%x, %x, %M, %M) {axes = \"pp\"} : tile<[8, 8] x f32>",
             "the part has the slice's rank and the tile's dtype");
-    rejects(open, "%x = const() {value = 0.0} : tile<[8, 4] x f32>\n%i = const() {value = 0} : tile<[3] x i32>\n"
-                  "%a = tile.gather(%x, %i) {axis = 1} : tile<[3, 8] x f32>", "result axis 0 does not fit");
+    rejects(open,
+            "%x = const() {value = 0.0} : tile<[8, 4] x f32>\n%i = const() {value = 0} : tile<[3] x i32>\n"
+            "%a = tile.gather(%x, %i) {axis = 1} : tile<[3, 8] x f32>",
+            "result axis 0 does not fit");
     rejects(open, "%x = const() {value = 0.0} : tile<[8] x f32>\n%a = tile.scalar(%x) : f32", "reads a tile of rank 0");
 }
 
@@ -148,8 +158,10 @@ static void test_kernel(void) {
     rejects(kernel, "%a = special() {name = \"tid.w\"} : index", "there is no such special value");
     rejects(kernel, "%f = map() {extents = [2, 4]} : frag<[2, 4] x f32> (%i: index) {\nyield(%s)\n}",
             "the region takes an index for each extent");
-    rejects(kernel, "%v = const() {value = 0.0} : vec<4 x f32>\n"
-                    "%f = map() {extents = [2]} : frag<[2] x f32> (%i: index) {\nyield(%v)\n}", "result 0: extent 0 is not 8");
+    rejects(kernel,
+            "%v = const() {value = 0.0} : vec<4 x f32>\n"
+            "%f = map() {extents = [2]} : frag<[2] x f32> (%i: index) {\nyield(%v)\n}",
+            "result 0: extent 0 is not 8");
     rejects(kernel, "%a = mem.load(%X, %N, %c) : f32", "a mask comes with the other value");
     rejects(kernel, "%a = mem.load(%X, %N) {align = 12} : f32", "align is a power of two up to 128");
     rejects(kernel, "%a = mem.load(%X, %N) : vec<2 x f16>", "the value is a scalar or vec of the pointer's dtype");
@@ -213,13 +225,19 @@ static void test_meet(void) {
     rejects(apart, "meet(%C, %M, %M)", "blocks wait for each other in cooperative launches only");
     rejects(together, "%l = special() {name = \"lane\"} : index\n%i = lt(%l, %M) : bool\nif(%i) {\nmeet(%C, %M, %M)\nyield()\n} {}",
             "all threads of the block must reach this op, but an enclosing `if` depends on the lane");
-    rejects(together, "%i = lt(%M, %M) : bool\n%o = const() {value = 1.0} : f32\n%x = mem.load(%W, %M, %i, %o) {predicated = true} : f32\n"
-            "mem.store(%x, %W, %M)", "a predicated load is of memory that is only read");
-    accepts(together, "%x = mem.load(%W, %M) {peeks = true} : f32\nmem.store(%x, %W, %M) {publishes = true}\n%y = mem.load(%W, %M) {awaits = true} : f32");
-    rejects(together, "%x = mem.load(%W, %M) {awaits = true} : f32\nmem.store(%x, %W, %M)", "what blocks tell each other is published and awaited by every access");
-    rejects(together, "%x = mem.load(%W, %M) : f32\nmem.store(%x, %W, %M) {publishes = true}", "what blocks tell each other is published and awaited by every access");
+    rejects(together,
+            "%i = lt(%M, %M) : bool\n%o = const() {value = 1.0} : f32\n%x = mem.load(%W, %M, %i, %o) {predicated = true} : f32\n"
+            "mem.store(%x, %W, %M)",
+            "a predicated load is of memory that is only read");
+    accepts(together, "%x = mem.load(%W, %M) {peeks = true} : f32\nmem.store(%x, %W, %M) {publishes = true}\n%y = mem.load(%W, %M) {awaits "
+                      "= true} : f32");
+    rejects(together, "%x = mem.load(%W, %M) {awaits = true} : f32\nmem.store(%x, %W, %M)",
+            "what blocks tell each other is published and awaited by every access");
+    rejects(together, "%x = mem.load(%W, %M) : f32\nmem.store(%x, %W, %M) {publishes = true}",
+            "what blocks tell each other is published and awaited by every access");
     rejects(together, "%x = mem.load(%C, %M) {awaits = true} : i32", "blocks publish and await single f32 in global memory");
-    rejects(apart, "%o = const() {value = 1} : i32\nmem.store(%o, %C, %M) {publishes = true}", "blocks publish and await single f32 in global memory");
+    rejects(apart, "%o = const() {value = 1} : i32\nmem.store(%o, %C, %M) {publishes = true}",
+            "blocks publish and await single f32 in global memory");
     rejects("kernel (symbol %M: index, workspace %W: ptr<f32, global> of tensor<[M] x f32> elements M) {num_warps = 1}",
             "%x = mem.load(%W, %M) {awaits = true} : f32", "blocks wait for each other in cooperative launches only");
 }
@@ -229,16 +247,19 @@ static void test_steps_wait(void) {
     static const char plain[] = "kernel (symbol %M: index) {num_warps = 1}";
     accepts(early, "steps.wait()");
     accepts(plain, "steps.release()");
-    rejects(early, "%i = lt(%M, %M) : bool\nif(%i) {\nsteps.release()\nyield()\n} {}", "a step releases the one behind it in the function's own block");
+    rejects(early, "%i = lt(%M, %M) : bool\nif(%i) {\nsteps.release()\nyield()\n} {}",
+            "a step releases the one behind it in the function's own block");
     rejects(plain, "steps.wait()", "the function is not launched before the steps ahead of it are over");
     rejects(early, "steps.wait()\nsteps.wait()", "a step waits once");
     rejects(early, "%i = lt(%M, %M) : bool\nif(%i) {\nsteps.wait()\nyield()\n} {}", "a step waits for others in the function's own block");
 }
 
 static void test_sends(void) {
-    static const char cluster[] = "kernel (symbol %M: index) {num_warps = 2, cluster = [2, 1, 1]}", none[] = "kernel (symbol %M: index) {num_warps = 2}";
-#define PLACES "%p = shared.ptr() {offset = 0, bytes = 8} : ptr<f32, shared>\n%b = shared.ptr() {offset = 8, bytes = 8} : ptr<u64, shared>\n" \
-               "%h = shared.ptr() {offset = 16, bytes = 8} : ptr<f16, shared>\n%x = const() {value = 1.0} : f32\n%y = const() {value = 1.0} : f16\n"
+    static const char cluster[] = "kernel (symbol %M: index) {num_warps = 2, cluster = [2, 1, 1]}",
+                      none[] = "kernel (symbol %M: index) {num_warps = 2}";
+#define PLACES                                                                                                                             \
+    "%p = shared.ptr() {offset = 0, bytes = 8} : ptr<f32, shared>\n%b = shared.ptr() {offset = 8, bytes = 8} : ptr<u64, shared>\n"         \
+    "%h = shared.ptr() {offset = 16, bytes = 8} : ptr<f16, shared>\n%x = const() {value = 1.0} : f32\n%y = const() {value = 1.0} : f16\n"
     accepts(cluster, PLACES "cluster.begin(%b)\ncluster.begun()\ncluster.send(%x, %p, %M, %b)\ncluster.meet(%b) {bytes = 8, number = 31}");
     accepts(none, "%a = special() {name = \"ctaid.x\", backwards = true} : index");
     rejects(cluster, "%a = special() {name = \"clusterid.x\", backwards = true} : index", "clusters are not counted from the last");
@@ -254,20 +275,25 @@ static void test_sends(void) {
     rejects(cluster, PLACES "cluster.meet(%b) {bytes = 8, number = 0}", "no cluster.begin makes the barrier");
     rejects(cluster, PLACES "cluster.begin(%b)\ncluster.meet(%b) {bytes = 8, number = 0}\ncluster.meet(%b) {bytes = 8, number = 1}",
             "a barrier has one number, of its own");
-    rejects(cluster, PLACES "%c = shared.ptr() {offset = 24, bytes = 8} : ptr<u64, shared>\ncluster.begin(%b, %c)\n"
-                            "cluster.meet(%b) {bytes = 8, number = 0}\ncluster.meet(%c) {bytes = 8, number = 0}",
+    rejects(cluster,
+            PLACES "%c = shared.ptr() {offset = 24, bytes = 8} : ptr<u64, shared>\ncluster.begin(%b, %c)\n"
+                   "cluster.meet(%b) {bytes = 8, number = 0}\ncluster.meet(%c) {bytes = 8, number = 0}",
             "a barrier has one number, of its own");
-    rejects(cluster, PLACES "cluster.begin(%b)\n%w = special() {name = \"ctaid.x\"} : index\n%i = lt(%w, %M) : bool\nif(%i) {\ncluster.meet(%b) {bytes = 8, number = 0}\nyield()\n} {}",
+    rejects(cluster,
+            PLACES "cluster.begin(%b)\n%w = special() {name = \"ctaid.x\"} : index\n%i = lt(%w, %M) : bool\nif(%i) {\ncluster.meet(%b) "
+                   "{bytes = 8, number = 0}\nyield()\n} {}",
             "all threads of the cluster must reach this op, but an enclosing `if` depends on the block");
 #undef PLACES
 }
 
 static void test_engine(void) {
     char text[2048];
-    snprintf(text, sizeof text, "%smbar.init(%%f, %%z) {arrivals = 1}\nmbar.expect(%%f, %%z) {bytes = 8192}\n"
+    snprintf(text, sizeof text,
+             "%smbar.init(%%f, %%z) {arrivals = 1}\nmbar.expect(%%f, %%z) {bytes = 8192}\n"
              "tma.load(%%A_box, %%a, %%z, %%f, %%z, %%z, %%z)\nmbar.wait(%%f, %%z, %%z)\nwgmma.fence()\n"
              "%%n = wgmma(%%a, %%z, %%a, %%z, %%acc) {swizzle = [128, 128], lead = [0, 8192], trans_b = true} : frag<[1, 4] x f32>\n"
-             "wgmma.commit()\n%%d = wgmma.wait(%%n) {pending = 0} : frag<[1, 4] x f32>\nmbar.drop(%%f, %%z)", shared);
+             "wgmma.commit()\n%%d = wgmma.wait(%%n) {pending = 0} : frag<[1, 4] x f32>\nmbar.drop(%%f, %%z)",
+             shared);
     accepts(engine, text);
     engine_rejects("mbar.init(%a, %z) {arrivals = 1}", "names a barrier by a shared pointer to u64 and an offset");
     engine_rejects("mbar.init(%f, %z) {arrivals = 0}", "a phase has an arrival at least");
@@ -297,10 +323,13 @@ static void test_engine(void) {
             "the map m has another dtype than its tensor");
     rejects("kernel (tensor %A: ptr<f16, global> in, map %m: ptr<f16, map> of A [8, 64] swizzle 64)", "",
             "a row of the box of the map m is a multiple of 16 bytes, and within the swizzle");
-    accepts("kernel (tensor %A: ptr<f16, global> in of tensor<[M, 16] x f16>, symbol %M: index, map %m: ptr<f16, map> of A [8, 64] swizzle 128 joined 4)", "");
+    accepts("kernel (tensor %A: ptr<f16, global> in of tensor<[M, 16] x f16>, symbol %M: index, map %m: ptr<f16, map> of A [8, 64] swizzle "
+            "128 joined 4)",
+            "");
     rejects("kernel (tensor %A: ptr<f16, global> in, map %m: ptr<f16, map> of A [8] swizzle 0 joined 4)", "",
             "the map m joins rows of a tensor of one axis");
-    rejects(mapped, "%z = const() {value = 0} : index\n%full = mbar.alloc() {arrivals = 1} : buf<2 x [1] x u64, shared>\n"
+    rejects(mapped,
+            "%z = const() {value = 0} : index\n%full = mbar.alloc() {arrivals = 1} : buf<2 x [1] x u64, shared>\n"
             "%b = buf.alloc() {tma = 128} : buf<2 x [64, 64] x f16, shared>\n%w = const() {value = 64} : index\n"
             "%t = tma.copy(%X, %b, %z, %b, %z, %z, %w, %z, %w) {axes = \"rr\", extents = [64, 64]} : token",
             "operand 3 is no ring of barriers");

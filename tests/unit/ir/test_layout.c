@@ -23,24 +23,21 @@ static void test_pad(void) {
 
 static void test_product(void) {
     const Layout *regs = layout_line(ctx, 2, 1, LAYOUT_REGISTER, 2, 0);
-    const Layout *lanes = layout_product(ctx, layout_line(ctx, 2, 1, LAYOUT_LANE, 3, 0),
-                                         layout_line(ctx, 2, 0, LAYOUT_LANE, 2, 0));
+    const Layout *lanes = layout_product(ctx, layout_line(ctx, 2, 1, LAYOUT_LANE, 3, 0), layout_line(ctx, 2, 0, LAYOUT_LANE, 2, 0));
     const Layout *warps = layout_line(ctx, 2, 0, LAYOUT_WARP, 1, 0);
     const Layout *all = layout_product(ctx, layout_product(ctx, regs, lanes), warps);
     CHECK(all == blocked(8, 32, 4, 4, 8, 2));
     prints(all, "#dist<[8, 32], register=[(0, 1)*2], lane=[(0, 4)*3, (1, 0)*2], warp=[(4, 0)]>");
     CHECK(layout_divide(ctx, all, regs) == layout_product(ctx, lanes, warps));
     CHECK(layout_divide(ctx, layout_product(ctx, regs, lanes), layout_product(ctx, regs, lanes)) ==
-          layout_from_bases(ctx, false, 2, (int64_t[]){1, 1}, (unsigned[LAYOUT_DIMS]){0},
-                            (const uint32_t *const[LAYOUT_DIMS]){NULL}));
+          layout_from_bases(ctx, false, 2, (int64_t[]){1, 1}, (unsigned[LAYOUT_DIMS]){0}, (const uint32_t *const[LAYOUT_DIMS]){NULL}));
     CHECK(!layout_divide(ctx, all, layout_line(ctx, 2, 1, LAYOUT_REGISTER, 1, 1)));
     CHECK(!layout_divide(ctx, all, lanes));
     const Layout *strided = layout_line(ctx, 1, 0, LAYOUT_LANE, 3, 2);
     CHECK(index_of(strided, 0, 5, 0, 0) == 20 && strided->extents[0] == 32);
     CHECK(!layout_is_surjective(strided) && layout_is_injective(strided));
     const Layout *copies = layout_product(ctx, regs, layout_broadcast(ctx, 2, LAYOUT_WARP, 2));
-    CHECK(layout_free_mask(copies, LAYOUT_WARP) == 3 &&
-          layout_free_mask(copies, LAYOUT_REGISTER) == 0);
+    CHECK(layout_free_mask(copies, LAYOUT_WARP) == 3 && layout_free_mask(copies, LAYOUT_REGISTER) == 0);
     CHECK(layout_is_surjective(copies) && !layout_is_injective(copies));
 }
 
@@ -54,11 +51,9 @@ static void test_blocked(void) {
         }
     const Layout *small = blocked(2, 8, 4, 4, 8, 2); /* smaller than the threads: copies */
     CHECK(layout_register_count(small) == 4 && layout_is_surjective(small));
-    CHECK(layout_free_mask(small, LAYOUT_LANE) == 0x16 &&
-          layout_free_mask(small, LAYOUT_WARP) == 1);
+    CHECK(layout_free_mask(small, LAYOUT_LANE) == 0x16 && layout_free_mask(small, LAYOUT_WARP) == 1);
     CHECK(index_of(small, 3, 9, 1, 0) == 1 && index_of(small, 3, 9, 1, 1) == 7);
-    CHECK(!blocked(64, 34, 4, 4, 8, 2) && !blocked(0, 32, 4, 4, 8, 2) &&
-          !blocked(64, 32, 3, 4, 8, 2));
+    CHECK(!blocked(64, 34, 4, 4, 8, 2) && !blocked(0, 32, 4, 4, 8, 2) && !blocked(64, 32, 3, 4, 8, 2));
     const Layout *flat = layout_row_major(ctx, 2, (int64_t[]){4, 24});
     CHECK(layout_register_count(flat) == 96 && layout_vector_width(flat, 1) == 8);
     prints(flat, "#dist<[4, 24], register=[(0, 1)*3, (1, 0)*2]>");
@@ -68,8 +63,7 @@ static void test_mma16(void) {
     const Layout *a = layout_mma(ctx, LAYOUT_MMA_A, 16, 16, 16, 1, 1);
     const Layout *b = layout_mma(ctx, LAYOUT_MMA_B, 16, 16, 8, 1, 1);
     const Layout *c = layout_mma(ctx, LAYOUT_MMA_C, 32, 16, 8, 1, 1);
-    CHECK(layout_register_count(a) == 8 && layout_register_count(b) == 4 &&
-          layout_register_count(c) == 4);
+    CHECK(layout_register_count(a) == 8 && layout_register_count(b) == 4 && layout_register_count(c) == 4);
     for (uint32_t lane = 0; lane < 32; lane++) {
         uint32_t group = lane >> 2, thread = lane % 4;
         for (uint32_t i = 0; i < 8; i++) {
@@ -126,17 +120,14 @@ static void test_mma_tiles(void) {
     for (uint32_t w = 0; w < 8; w++)
         for (uint32_t r = 0; r < 24; r++) {
             uint32_t lane = (uint32_t)random_below(32), inner = r % 4, group = lane >> 2;
-            CHECK(index_of(c, r, lane, w, 0) ==
-                  w / 4 * 32 + group + (inner < 2 ? 0 : 8) + 16 * (r % 8 / 4));
-            CHECK(index_of(c, r, lane, w, 1) ==
-                  w % 4 * 8 + lane % 4 * 2 + (inner & 1) + 32 * (r / 8));
+            CHECK(index_of(c, r, lane, w, 0) == w / 4 * 32 + group + (inner < 2 ? 0 : 8) + 16 * (r % 8 / 4));
+            CHECK(index_of(c, r, lane, w, 1) == w % 4 * 8 + lane % 4 * 2 + (inner & 1) + 32 * (r / 8));
             CHECK(index_of(a, r, lane, w, 0) == index_of(a, r, lane, w ^ 3, 0));
         }
     CHECK(index_of(a, 8, 0, 0, 1) == 16 && index_of(a, 16, 0, 0, 0) == 16);
     CHECK(index_of(b, 4, 0, 0, 0) == 16 && index_of(b, 8, 0, 0, 1) == 32);
     LayoutConversion plan; /* C is A of the next product, repacked: flash attention */
-    layout_plan_conversion(layout_mma(ctx, LAYOUT_MMA_C, 32, 64, 64, 4, 1),
-                           layout_mma(ctx, LAYOUT_MMA_A, 16, 64, 64, 4, 1), &plan);
+    layout_plan_conversion(layout_mma(ctx, LAYOUT_MMA_C, 32, 64, 64, 4, 1), layout_mma(ctx, LAYOUT_MMA_A, 16, 64, 64, 4, 1), &plan);
     CHECK(plan.kind == LAYOUT_CONVERT_NONE);
 }
 
@@ -175,8 +166,7 @@ static void test_reshapes(void) {
     CHECK(cube && layout_reshape(ctx, cube, 2, (int64_t[]){64, 96}) == l);
     for (int n = 0; n < 200; n++) {
         uint32_t r = (uint32_t)random_below(96), lane = (uint32_t)random_below(32);
-        CHECK(index_of(cube, r, lane, 1, 0) * 8 + index_of(cube, r, lane, 1, 1) ==
-              index_of(l, r, lane, 1, 0));
+        CHECK(index_of(cube, r, lane, 1, 0) * 8 + index_of(cube, r, lane, 1, 1) == index_of(l, r, lane, 1, 0));
         CHECK(index_of(cube, r, lane, 1, 2) == index_of(l, r, lane, 1, 1));
     }
     CHECK(layout_reshape(ctx, l, 3, (int64_t[]){64, 3, 32}));
@@ -223,8 +213,7 @@ static void test_shared(void) {
                 uint32_t linear = (column / box * 16 + row) * box + column % box;
                 uint32_t chunk = linear * 2 >> 7 & (bytes / 16 - 1);
                 uint32_t offset = linear ^ (chunk * 8);
-                CHECK(memory_index(tma, offset, 0) == row &&
-                      memory_index(tma, offset, 1) == column);
+                CHECK(memory_index(tma, offset, 0) == row && memory_index(tma, offset, 1) == column);
             }
     }
     CHECK(!layout_shared_tma(ctx, 2, (int64_t[]){16, 32}, order, 2, 128));
@@ -250,16 +239,13 @@ static void test_text(void) {
     size_t end;
     for (size_t i = 0; i < COUNT_OF(wrong); i++) CHECK(!layout_parse(ctx, wrong[i], &end));
     CHECK(layout_parse(ctx, "#dist<[8], register=[(1), (2)], lane=[(4)]> tail", &end) && end == 43);
-    CHECK(layout_parse(ctx, "#dist<[8],lane=[(1)*3]>", &end) ==
-          layout_parse(ctx, "#dist< [8], lane=[(1), (2), (4)]>", &end));
-    prints(layout_parse(ctx, "#dist<[3, 5], repeats=[1, 0]>", &end),
-           "#dist<[3, 5], repeats=[1, 0]>");
+    CHECK(layout_parse(ctx, "#dist<[8],lane=[(1)*3]>", &end) == layout_parse(ctx, "#dist< [8], lane=[(1), (2), (4)]>", &end));
+    prints(layout_parse(ctx, "#dist<[3, 5], repeats=[1, 0]>", &end), "#dist<[3, 5], repeats=[1, 0]>");
     prints(layout_parse(ctx, "#dist<[3, 5], repeats=[0, 1]>", &end), "#dist<[3, 5]>");
     prints(layout_parse(ctx, "#dist<[], lane=[()*5]>", &end), "#dist<[], lane=[()*5]>");
     for (int n = 0; n < 500; n++) {
         static const int64_t sizes[] = {1, 3, 8, 16, 32, 96, 64};
-        const Layout *l =
-            random_distributed((int64_t[]){sizes[random_below(7)], sizes[random_below(7)]});
+        const Layout *l = random_distributed((int64_t[]){sizes[random_below(7)], sizes[random_below(7)]});
         if (l) check_text(l);
     }
 }

@@ -3,8 +3,7 @@
 
 enum { THREADS = 128 }; /* of random_distributed */
 
-static const int64_t shapes[][2] = {{16, 32}, {64, 64}, {32, 96}, {8, 16},
-                                    {48, 80}, {1, 128}, {64, 8}};
+static const int64_t shapes[][2] = {{16, 32}, {64, 64}, {32, 96}, {8, 16}, {48, 80}, {1, 128}, {64, 8}};
 static const int64_t *random_shape(void) {
     return shapes[random_below(COUNT_OF(shapes))];
 }
@@ -79,8 +78,7 @@ static bool check_loops(const Layout *l, uint32_t split) {
             loop_index(loops, loop_count, r, got);
             for (size_t i = 0; i < term_count; i++) {
                 uint32_t in = terms[i].dim == LAYOUT_LANE ? t % 32 : t / 32;
-                got[terms[i].axis] +=
-                    ((in >> terms[i].shift) & ((1u << terms[i].bits) - 1)) * terms[i].stride;
+                got[terms[i].axis] += ((in >> terms[i].shift) & ((1u << terms[i].bits) - 1)) * terms[i].stride;
             }
             CHECK(got[0] == want[0] && got[1] == want[1]);
         }
@@ -97,24 +95,21 @@ static void test_loop_shapes(void) {
     CHECK(loops[1].extent == 4 && loops[1].stride[0] == 2);
     CHECK(loops[2].extent == 4 && loops[2].stride[1] == 1);
     CHECK(layout_lane_terms(l, terms, &count) && count == 2);
-    CHECK(terms[0].dim == LAYOUT_LANE && terms[0].bits == 3 && terms[0].stride == 4 &&
-          terms[0].axis == 1);
-    CHECK(terms[1].dim == LAYOUT_WARP && terms[1].bits == 1 && terms[1].stride == 1 &&
-          terms[1].axis == 0);
+    CHECK(terms[0].dim == LAYOUT_LANE && terms[0].bits == 3 && terms[0].stride == 4 && terms[0].axis == 1);
+    CHECK(terms[1].dim == LAYOUT_WARP && terms[1].bits == 1 && terms[1].stride == 1 && terms[1].axis == 0);
     const Layout *row = layout_row_major(ctx, 2, (int64_t[]){1, 96});
     CHECK(layout_register_dims(row, 0, loops, &count) && count == 1 && loops[0].extent == 96);
     CHECK(layout_register_dims(row, 1u << 2 | 1u << 5, loops, &count) && count == 3);
     CHECK(loops[0].extent == 3 && loops[1].extent == 8 && loops[2].extent == 4);
     const Layout *c = layout_mma(ctx, LAYOUT_MMA_C, 32, 64, 64, 2, 2); /* [mi][ni][2][2] */
     CHECK(layout_register_dims(c, 1u << 2, loops, &count) && count == 4);
-    CHECK(loops[0].extent == 2 && loops[0].stride[0] == 16 && loops[1].extent == 4 &&
-          loops[1].stride[1] == 8 && loops[2].stride[0] == 8 && loops[3].stride[1] == 1);
+    CHECK(loops[0].extent == 2 && loops[0].stride[0] == 16 && loops[1].extent == 4 && loops[1].stride[1] == 8 && loops[2].stride[0] == 8 &&
+          loops[3].stride[1] == 1);
 }
 
 /* ---- Memory ---- */
 
-static unsigned wavefronts_by_hand(const Layout *d, const Layout *m, unsigned element,
-                                   unsigned vector) {
+static unsigned wavefronts_by_hand(const Layout *d, const Layout *m, unsigned element, unsigned vector) {
     unsigned bytes = element * vector, group = bytes <= 4 ? 32 : 128 / bytes, total = 0;
     for (unsigned first = 0; first < 32; first += group) {
         unsigned deepest = 0;
@@ -147,15 +142,13 @@ static void test_conflicts(void) {
     const Layout *swizzled = layout_shared(ctx, 2, square, order, 1, 1, 32);
     const Layout *rows = blocked(32, 32, 1, 1, 32, 4), *columns = blocked(32, 32, 1, 32, 1, 1);
     const Layout *wide = blocked(32, 32, 4, 4, 8, 4);
-    CHECK(layout_wavefronts(rows, plain, 4, 1) == 1 &&
-          layout_bank_conflicts(rows, plain, 4, 1) == 0);
+    CHECK(layout_wavefronts(rows, plain, 4, 1) == 1 && layout_bank_conflicts(rows, plain, 4, 1) == 0);
     CHECK(layout_wavefronts(columns, plain, 4, 1) == 32);
     CHECK(layout_bank_conflicts(columns, plain, 4, 1) == 31);
     CHECK(layout_bank_conflicts(columns, swizzled, 4, 1) == 0);
     CHECK(layout_bank_conflicts(rows, swizzled, 4, 1) == 0);
     CHECK(layout_memory_width(wide, plain) == 4 && layout_wavefronts(wide, plain, 4, 4) == 4);
-    CHECK(layout_bank_conflicts(wide, plain, 4, 4) == 0 &&
-          layout_wavefronts(wide, plain, 4, 8) == 0);
+    CHECK(layout_bank_conflicts(wide, plain, 4, 4) == 0 && layout_wavefronts(wide, plain, 4, 8) == 0);
     CHECK(layout_memory_width(wide, swizzled) == 1 && layout_wavefronts(wide, swizzled, 4, 4) == 0);
     const Layout *accesses[] = {rows, columns}, *best;
     best = layout_shared_best(ctx, accesses, 2, 4);
@@ -172,14 +165,12 @@ static void test_conflicts(void) {
 static void check_memory(const Layout *d) {
     static const unsigned orders[2][2] = {{1, 0}, {0, 1}};
     const Layout *m =
-        layout_shared(ctx, 2, d->extents, orders[random_below(2)], 1u << random_below(4),
-                      1u << random_below(3), 1u << random_below(4));
+        layout_shared(ctx, 2, d->extents, orders[random_below(2)], 1u << random_below(4), 1u << random_below(3), 1u << random_below(4));
     Gf2Map map;
     if (!m) return;
     CHECK(layout_offsets(d, m, &map));
     for (int n = 0; n < 20; n++) {
-        uint32_t t = (uint32_t)random_below(THREADS),
-                 r = (uint32_t)random_below(1u << d->in_bits[0]);
+        uint32_t t = (uint32_t)random_below(THREADS), r = (uint32_t)random_below(1u << d->in_bits[0]);
         int64_t at[LAYOUT_RANK_LIMIT], there[LAYOUT_RANK_LIMIT];
         apply_thread(d, r, t, at);
         uint64_t o = gf2_apply(&map, r | (uint64_t)t << d->in_bits[0]);
@@ -188,11 +179,9 @@ static void check_memory(const Layout *d) {
     }
     unsigned vector = layout_memory_width(d, m);
     for (uint64_t x = 0; x < 1u << map.in_bits; x++)
-        CHECK(gf2_apply(&map, x) == gf2_apply(&map, x - x % vector) + x % vector &&
-              gf2_apply(&map, x - x % vector) % vector == 0);
+        CHECK(gf2_apply(&map, x) == gf2_apply(&map, x - x % vector) + x % vector && gf2_apply(&map, x - x % vector) % vector == 0);
     vector = vector > 8 ? 8 : vector;
-    if (d->extents[0] * d->extents[1] <= 512)
-        CHECK(layout_wavefronts(d, m, 2, vector) == wavefronts_by_hand(d, m, 2, vector));
+    if (d->extents[0] * d->extents[1] <= 512) CHECK(layout_wavefronts(d, m, 2, vector) == wavefronts_by_hand(d, m, 2, vector));
 }
 
 /* ---- Reductions: adding what the plan names gives the sum along the axis ---- */
@@ -202,8 +191,7 @@ static bool check_reduction(const Layout *l, unsigned axis) {
     if (!layout_plan_reduction(l, axis, &plan)) return false;
     CHECK(plan.repeat == l->repeat[axis]);
     uint32_t masks[3] = {plan.register_bits, plan.lane_bits, plan.warp_bits};
-    uint32_t thread = (uint32_t)random_below(THREADS),
-             reg = (uint32_t)random_below(1u << l->in_bits[0]);
+    uint32_t thread = (uint32_t)random_below(THREADS), reg = (uint32_t)random_below(1u << l->in_bits[0]);
     unsigned char *seen = ARENA_ARRAY(arena, unsigned char, (size_t)l->extents[axis]);
     int64_t count = 0, base[LAYOUT_RANK_LIMIT], at[LAYOUT_RANK_LIMIT];
     apply_thread(l, reg, thread, base);
@@ -225,16 +213,12 @@ static void test_reductions(void) {
     LayoutReduction plan;
     const Layout *c = layout_mma(ctx, LAYOUT_MMA_C, 32, 64, 96, 2, 2);
     CHECK(layout_plan_reduction(c, 1, &plan));
-    CHECK(plan.register_bits == 5 && plan.lane_bits == 3 && plan.warp_bits == 1 &&
-          plan.repeat == 3);
+    CHECK(plan.register_bits == 5 && plan.lane_bits == 3 && plan.warp_bits == 1 && plan.repeat == 3);
     CHECK(layout_plan_reduction(c, 0, &plan));
-    CHECK(plan.register_bits == 10 && plan.lane_bits == 28 && plan.warp_bits == 2 &&
-          plan.repeat == 1);
+    CHECK(plan.register_bits == 10 && plan.lane_bits == 28 && plan.warp_bits == 2 && plan.repeat == 1);
     CHECK(!layout_plan_reduction(c, 2, &plan));
     size_t end;
-    CHECK(!layout_plan_reduction(
-        layout_parse(ctx, "#dist<[4, 4], lane=[(1, 1), (2, 0)], register=[(0, 1)*2]>", &end), 0,
-        &plan));
+    CHECK(!layout_plan_reduction(layout_parse(ctx, "#dist<[4, 4], lane=[(1, 1), (2, 0)], register=[(0, 1)*2]>", &end), 0, &plan));
     CHECK(!layout_plan_reduction(layout_parse(ctx, "#dist<[4], lane=[(1), (1)]>", &end), 0, &plan));
 }
 
@@ -243,8 +227,7 @@ static void test_reductions(void) {
 static LayoutConversionKind check_conversion(const Layout *from, const Layout *to) {
     LayoutConversion plan;
     layout_plan_conversion(from, to, &plan);
-    CHECK(plan.kind != LAYOUT_CONVERT_INVALID &&
-          (plan.kind == LAYOUT_CONVERT_NONE) == (from == to));
+    CHECK(plan.kind != LAYOUT_CONVERT_INVALID && (plan.kind == LAYOUT_CONVERT_NONE) == (from == to));
     if (plan.kind == LAYOUT_CONVERT_NONE || plan.kind == LAYOUT_CONVERT_SHARED) return plan.kind;
     unsigned from_bits = from->in_bits[0], to_bits = to->in_bits[0];
     for (uint32_t t = 0; t < THREADS; t++)
@@ -320,35 +303,26 @@ static const Layout *mixed(const Layout *l, bool lanes) {
         unsigned i = (unsigned)random_below(limit), j = (unsigned)random_below(limit);
         for (unsigned k = 0; k < 2 && i != j; k++) bases[i][k] ^= bases[j][k];
     }
-    return layout_from_bases(
-        ctx, false, 2, l->extents, l->in_bits,
-        (const uint32_t *const[LAYOUT_DIMS]){bases[0], bases[registers], l->bases[2]});
+    return layout_from_bases(ctx, false, 2, l->extents, l->in_bits,
+                             (const uint32_t *const[LAYOUT_DIMS]){bases[0], bases[registers], l->bases[2]});
 }
 
 static void test_conversions(void) {
     const Layout *rows = blocked(32, 64, 4, 2, 16, 4), *other = blocked(32, 64, 2, 2, 16, 4);
     LayoutConversion plan;
     CHECK(check_conversion(rows, rows) == LAYOUT_CONVERT_NONE);
-    CHECK(check_conversion(rows, other) == LAYOUT_CONVERT_SHARED ||
-          check_conversion(rows, other) == LAYOUT_CONVERT_SHUFFLE);
+    CHECK(check_conversion(rows, other) == LAYOUT_CONVERT_SHARED || check_conversion(rows, other) == LAYOUT_CONVERT_SHUFFLE);
     const Layout *swapped =
-        layout_blocked(ctx, 2, (int64_t[]){32, 64}, (unsigned[]){2, 2}, (unsigned[]){4, 8},
-                       (unsigned[]){4, 1}, (unsigned[]){0, 1});
+        layout_blocked(ctx, 2, (int64_t[]){32, 64}, (unsigned[]){2, 2}, (unsigned[]){4, 8}, (unsigned[]){4, 1}, (unsigned[]){0, 1});
     const Layout *straight =
-        layout_blocked(ctx, 2, (int64_t[]){32, 64}, (unsigned[]){2, 2}, (unsigned[]){4, 8},
-                       (unsigned[]){4, 1}, (unsigned[]){1, 0});
-    CHECK(check_conversion(straight, swapped) ==
-          LAYOUT_CONVERT_SHUFFLE); /* lanes in another order */
+        layout_blocked(ctx, 2, (int64_t[]){32, 64}, (unsigned[]){2, 2}, (unsigned[]){4, 8}, (unsigned[]){4, 1}, (unsigned[]){1, 0});
+    CHECK(check_conversion(straight, swapped) == LAYOUT_CONVERT_SHUFFLE); /* lanes in another order */
     layout_plan_conversion(straight, swapped, &plan);
     CHECK(plan.select_bits == 0);
     size_t end;
-    const Layout *ab = layout_parse(
-        ctx, "#dist<[4, 32], register=[(1, 0)*2], lane=[(0, 1)*5], warp=[(0, 0)*2]>", &end);
-    const Layout *ba = layout_parse(
-        ctx, "#dist<[4, 32], register=[(2, 0), (1, 0)], lane=[(0, 1)*5], warp=[(0, 0)*2]>", &end);
-    const Layout *moved = layout_parse(
-        ctx, "#dist<[4, 32], register=[(0, 1), (1, 0)], lane=[(2, 0), (0, 2)*4], warp=[(0, 0)*2]>",
-        &end);
+    const Layout *ab = layout_parse(ctx, "#dist<[4, 32], register=[(1, 0)*2], lane=[(0, 1)*5], warp=[(0, 0)*2]>", &end);
+    const Layout *ba = layout_parse(ctx, "#dist<[4, 32], register=[(2, 0), (1, 0)], lane=[(0, 1)*5], warp=[(0, 0)*2]>", &end);
+    const Layout *moved = layout_parse(ctx, "#dist<[4, 32], register=[(0, 1), (1, 0)], lane=[(2, 0), (0, 2)*4], warp=[(0, 0)*2]>", &end);
     CHECK(check_conversion(ab, ba) == LAYOUT_CONVERT_REGISTERS);
     CHECK(check_conversion(ab, moved) == LAYOUT_CONVERT_SHUFFLE);
     layout_plan_conversion(ab, moved, &plan);
@@ -392,8 +366,7 @@ int main(void) {
            "shuffle, %d shared\n",
            made, additive, reduced, kinds[0], kinds[1], kinds[2], kinds[3]);
     CHECK(made > 250 && additive > 100 && additive < made && reduced > 100);
-    CHECK(kinds[LAYOUT_CONVERT_REGISTERS] > 20 && kinds[LAYOUT_CONVERT_SHUFFLE] > 20 &&
-          kinds[LAYOUT_CONVERT_SHARED] > 50);
+    CHECK(kinds[LAYOUT_CONVERT_REGISTERS] > 20 && kinds[LAYOUT_CONVERT_SHUFFLE] > 20 && kinds[LAYOUT_CONVERT_SHARED] > 50);
     arena_destroy(arena);
     return 0;
 }

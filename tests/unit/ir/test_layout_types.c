@@ -33,8 +33,8 @@ int main(void) {
     const char *text = "tile<[8] x f32, #dist<[8], register=[(1), (2)], lane=[(4)]>>";
     IrModule *m = read_module(arena, &diags, text);
     const IrType *parsed = m->first->body->first->results[0].type;
-    const Layout *layout = layout_blocked(ir_module_layouts(m), 1, (int64_t[]){8}, (unsigned[]){4},
-                                          (unsigned[]){2}, (unsigned[]){1}, (unsigned[]){0});
+    const Layout *layout =
+        layout_blocked(ir_module_layouts(m), 1, (int64_t[]){8}, (unsigned[]){4}, (unsigned[]){2}, (unsigned[]){1}, (unsigned[]){0});
     const Aff *extent = aff_const(m->affs, 8);
     CHECK(parsed == ir_type_tile(m, DTYPE_F32, 1, &extent, layout));
     CHECK(parsed != ir_type_tile(m, DTYPE_F32, 1, &extent, NULL));

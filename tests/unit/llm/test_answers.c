@@ -36,7 +36,10 @@ static void framing(void) {
         CHECK_STR(framed("data: a\n\ndata:b\n\n", step), "a|b|");
         CHECK_STR(framed("data: a\r\ndata:  b\r\n\r\n", step), "a\n b|");
         CHECK_STR(framed("data: a\rdata\r\rdata: c", step), "a\n|c|");
-        CHECK_STR(framed("\xef\xbb\xbf" "data: a\n\n: no\nevent: x\n\n\n\ndata: b\n\n", step), "a|b|");
+        CHECK_STR(framed("\xef\xbb\xbf"
+                         "data: a\n\n: no\nevent: x\n\n\n\ndata: b\n\n",
+                         step),
+                  "a|b|");
         CHECK_STR(framed("data: stop\n\ndata: b\n\n", step), "stop|");
         CHECK_STR(framed("dat: a\nxdata: b\n\n", step), "");
     }
@@ -54,16 +57,18 @@ static void framing(void) {
 
 static void answer(ChatAnswer *a, bool event_stream, const char *text) {
     chat_reset(a);
-    if (chat_feed(a, event_stream, text, strlen(text))) {}
+    if (chat_feed(a, event_stream, text, strlen(text))) {
+    }
     chat_finish(a);
 }
 
 static void completions(void) {
     ChatAnswer a;
     chat_init(&a);
-    answer(&a, true, "data: {\"choices\":[{\"delta\":{\"content\":\"ab\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"c\"},"
-                     "\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2,"
-                     "\"prompt_tokens_details\":{\"cached_tokens\":5}}}\n\ndata: [DONE]\n\n");
+    answer(&a, true,
+           "data: {\"choices\":[{\"delta\":{\"content\":\"ab\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"c\"},"
+           "\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2,"
+           "\"prompt_tokens_details\":{\"cached_tokens\":5}}}\n\ndata: [DONE]\n\n");
     CHECK_STR(a.text.data, "abc");
     CHECK(a.done && !a.cut && a.tokens_in == 7 && a.tokens_out == 2 && a.tokens_cached == 5);
     answer(&a, false, "{\"choices\":[{\"message\":{\"content\":\"x\"},\"finish_reason\":\"length\"}]}");
@@ -171,8 +176,8 @@ static bool differs; /* the answer was recorded for another prompt */
 /* The answer to (task, attempt), or the error. */
 static const char *get(LlmBackend *b, const char *task, unsigned attempt) {
     static char text[256];
-    LlmPrompt p = {.fixed = "F", .task = task, .fixed_size = 1, .task_size = strlen(task), .documents_size = 1,
-                   .subject = {1, 2}, .attempt = attempt};
+    LlmPrompt p = {
+        .fixed = "F", .task = task, .fixed_size = 1, .task_size = strlen(task), .documents_size = 1, .subject = {1, 2}, .attempt = attempt};
     ProposerReply r;
     proposer_reply_init(&r);
     b->ask(b, &p, 1, &r);

@@ -31,12 +31,14 @@ static void precedence(void) {
 }
 
 static void projects(void) {
-    static const char *const never[] = {"endpoint", "key_file", "key_command", "proposer", "preset", "cassette", "price_in",
-                                        "allow_plain_http", "trusted_projects", "embedding_model", "embedding_endpoint", "embedding_key_file", "price_embedding"};
-    static const char *const values[] = {"http://evil/v1", "/k", "cat /k", "command:sh", "openai", "/tmp/x", "0", "true", "/", "m", "http://evil/v1", "/k", "0"};
+    static const char *const never[] = {"endpoint",         "key_file",        "key_command",        "proposer",
+                                        "preset",           "cassette",        "price_in",           "allow_plain_http",
+                                        "trusted_projects", "embedding_model", "embedding_endpoint", "embedding_key_file",
+                                        "price_embedding"};
+    static const char *const values[] = {"http://evil/v1", "/k", "cat /k", "command:sh",     "openai", "/tmp/x", "0",
+                                         "true",           "/",  "m",      "http://evil/v1", "/k",     "0"};
     LlmConfig *c = llm_config_create();
-    for (size_t i = 0; i < COUNT_OF(never); i++)
-        CHECK(!set(c, never[i], values[i], LLM_FROM_PROJECT) && strstr(error.data, never[i]));
+    for (size_t i = 0; i < COUNT_OF(never); i++) CHECK(!set(c, never[i], values[i], LLM_FROM_PROJECT) && strstr(error.data, never[i]));
     CHECK(set(c, "max_calls", "10", LLM_FROM_USER) && !set(c, "max_calls", "11", LLM_FROM_PROJECT));
     CHECK(set(c, "max_calls", "9", LLM_FROM_PROJECT) && llm_config_number(c, LLM_MAX_CALLS, 0) == 9);
     CHECK(!set(c, "max_calls", "", LLM_FROM_PROJECT));
@@ -109,8 +111,8 @@ static LlmBackend *model(const char *endpoint, const char *plain) {
 }
 
 static void endpoints(void) {
-    static const char *const wrong[] = {"ftp://x/v1", "file:///etc/passwd", "http://user@host/v1", "http://", "x", "http://h/v1?a=b",
-                                        "http://h/#x"};
+    static const char *const wrong[] = {"ftp://x/v1", "file:///etc/passwd", "http://user@host/v1", "http://",
+                                        "x",          "http://h/v1?a=b",    "http://h/#x"};
     for (size_t i = 0; i < COUNT_OF(wrong); i++) CHECK(!model(wrong[i], "true") && strstr(error.data, "the endpoint must be"));
     setenv("SKETCHC_API_KEY", "secret-5", 1);
     static const char *const readable[] = {"http://example.com/v1", "http://localhost.example.com/v1", "http://127.0.0.1.example.com/v1",

@@ -10,8 +10,15 @@ static CostMachine machine;
 /* A copy of n bytes each way by blocks of `threads` threads with `vector` bytes a thread. */
 static CostLaunch copy(double n, int64_t threads, double vector) {
     double blocks = ceil(n / ((double)threads * vector));
-    return (CostLaunch){.blocks = blocks, .threads = threads, .registers = 24, .read = n, .written = n, .l2 = 2 * n,
-                        .instructions = n / vector / 32 * 20, .bytes_in_flight = vector, .waits = 1};
+    return (CostLaunch){.blocks = blocks,
+                        .threads = threads,
+                        .registers = 24,
+                        .read = n,
+                        .written = n,
+                        .l2 = 2 * n,
+                        .instructions = n / vector / 32 * 20,
+                        .bytes_in_flight = vector,
+                        .waits = 1};
 }
 
 static double percent(const CostLaunch *l) {
@@ -22,8 +29,8 @@ static void check_copy(void) {
     CostLaunch wide = copy(6.4e9, 256, 16), narrow = copy(6.4e9, 256, 4), tiny = copy(6.4e9, 32, 16);
     CostEstimate e = cost_estimate(&machine, &wide);
     CHECK(e.roof == COST_COPY && e.blocks_per_sm == 8 && percent(&wide) > 97);
-    CHECK(percent(&narrow) < 90);             /* a quarter of the bytes in flight */
-    CHECK(percent(&tiny) < percent(&wide));   /* 32 blocks of 32 threads: half the threads */
+    CHECK(percent(&narrow) < 90);           /* a quarter of the bytes in flight */
+    CHECK(percent(&tiny) < percent(&wide)); /* 32 blocks of 32 threads: half the threads */
     CHECK(cost_estimate(&machine, &tiny).blocks_per_sm == 32);
     CHECK_STR(cost_estimate(&machine, &tiny).limit, "blocks");
 }

@@ -36,10 +36,12 @@ int main(void) {
     CHECK(!target_find(arena, &diags, "sm_90"));
     CHECK_STR(diags.first->text, "unknown target \"sm_90\"");
     CHECK(diags.first->notes != NULL);
-    CHECK_STR(first_error(HEAD TUNING ", \"machine\": {\"simd_bytes\": 32, \"l1_bytes\": 32768, \"l2_bytes\": 1048576}, \"features\": []}"), "accepted");
+    CHECK_STR(first_error(HEAD TUNING ", \"machine\": {\"simd_bytes\": 32, \"l1_bytes\": 32768, \"l2_bytes\": 1048576}, \"features\": []}"),
+              "accepted");
     CHECK_STR(first_error(HEAD TUNING ", \"machine\": {\"simd_bytes\": 8, \"l1_bytes\": 32768, \"l2_bytes\": 1048576}, \"features\": []}"),
               "t.json: \"simd_bytes\" in \"machine\" must be a whole number from 16 to 256");
-    CHECK_STR(first_error(HEAD TUNING ", \"machine\": {\"simd_bytes\": 32, \"l1_bytes\": 32768, \"l2_bytes\": 1048576, \"sms\": 3}, \"features\": []}"),
+    CHECK_STR(first_error(HEAD TUNING
+                          ", \"machine\": {\"simd_bytes\": 32, \"l1_bytes\": 32768, \"l2_bytes\": 1048576, \"sms\": 3}, \"features\": []}"),
               "t.json: \"machine\" has no member \"sms\" for this kind of target");
     CHECK_STR(first_error("[1]"), "t.json: it is not a JSON object");
     CHECK_STR(first_error("{\"format\": \"sketchc.target 2\"}"), "t.json: \"format\" must be \"sketchc.target 1\"");

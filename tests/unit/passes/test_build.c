@@ -4,9 +4,8 @@
 #include "passes.h"
 #include "show.h"
 
-static const PassId tile_passes[] = {PASS_SIMPLIFY,   PASS_OUTLINE_KERNELS, PASS_EXPAND_COUNTS,
-                                     PASS_STRIP_MINE, PASS_SPLIT_PASSES,    PASS_SIMPLIFY,
-                                     PASS_GRID,       PASS_SIMPLIFY};
+static const PassId tile_passes[] = {PASS_SIMPLIFY,     PASS_OUTLINE_KERNELS, PASS_EXPAND_COUNTS, PASS_STRIP_MINE,
+                                     PASS_SPLIT_PASSES, PASS_SIMPLIFY,        PASS_GRID,          PASS_SIMPLIFY};
 
 typedef struct {
     Arena *unit;
@@ -49,8 +48,7 @@ static void lower(Session *s, IrModule *m, const char *arch) {
     ir_print(m, &s->text);
 }
 
-static void check_example(const char *root, const char *name, const char *arch,
-                          const char *const *wanted, size_t count) {
+static void check_example(const char *root, const char *name, const char *arch, const char *const *wanted, size_t count) {
     Session s;
     start(&s);
     Str text;
@@ -90,9 +88,7 @@ static void check_refused(const char *body, const char *message) {
     Session s;
     start(&s);
     char text[2048];
-    snprintf(text, sizeof text,
-             "sketch k {\n    symbols: M, N;\n    tensors: X[M, N]: f32; Y[M, N]: f32;\n%s}\n",
-             body);
+    snprintf(text, sizeof text, "sketch k {\n    symbols: M, N;\n    tensors: X[M, N]: f32; Y[M, N]: f32;\n%s}\n", body);
     IrModule *m = build(&s, "k.sketch", text);
     CHECK(!m);
     CHECK(s.diags.first);
@@ -137,17 +133,13 @@ int main(int argc, char **argv) {
         "{pipeline = 2} : tile<[8, 128] x f32> (%f: index,",
     };
     check_example(argv[1], "rmsnorm", "sm_80", norm, COUNT_OF(norm));
-    const char *norm_cpu[] = {"parallel(%0, %B, %1) {collapse = true} (%b: index) {",
-                              "tile<[8, 256] x f32>"};
+    const char *norm_cpu[] = {"parallel(%0, %B, %1) {collapse = true} (%b: index) {", "tile<[8, 256] x f32>"};
     check_example(argv[1], "rmsnorm", "x86-64-v3", norm_cpu, COUNT_OF(norm_cpu));
     const char *softmax[] = {"guard -N + 4097 > 0", "func @softmax_whole_row_passes tile static",
-                             "tile.fill(%row) {value = -inf, axis = 0} : tile<[4096] x f32>",
-                             "grid_x = aff(M)"};
+                             "tile.fill(%row) {value = -inf, axis = 0} : tile<[4096] x f32>", "grid_x = aff(M)"};
     check_example(argv[1], "softmax", "sm_90a", softmax, COUNT_OF(softmax));
-    const char *gemm[] = {"sum_a = [1], sum_b = [0]} : tensor<[M, N] x f32>",
-                          "{pipeline = 3} : tile<[128, 128] x f32>",
-                          "grid_x = aff(ceildiv(M, 128)*ceildiv(N, 128))",
-                          "= tile.gemm(%a, %b, %acc_2) : tile<[128, 128] x f32>"};
+    const char *gemm[] = {"sum_a = [1], sum_b = [0]} : tensor<[M, N] x f32>", "{pipeline = 3} : tile<[128, 128] x f32>",
+                          "grid_x = aff(ceildiv(M, 128)*ceildiv(N, 128))", "= tile.gemm(%a, %b, %acc_2) : tile<[128, 128] x f32>"};
     check_example(argv[1], "matmul_f16", "sm_80", gemm, COUNT_OF(gemm));
     check_example(argv[1], "matmul_bf16", "sm_80", gemm, COUNT_OF(gemm));
     check_example(argv[1], "matmul_f32", "x86-64-v4", gemm, 1);

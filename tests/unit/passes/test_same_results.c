@@ -7,9 +7,8 @@
 #include "passes.h"
 #include "verify.h"
 
-static const PassId tile_passes[] = {PASS_SIMPLIFY,   PASS_OUTLINE_KERNELS, PASS_EXPAND_COUNTS,
-                                     PASS_STRIP_MINE, PASS_SPLIT_PASSES,    PASS_SIMPLIFY,
-                                     PASS_GRID,       PASS_SIMPLIFY};
+static const PassId tile_passes[] = {PASS_SIMPLIFY,     PASS_OUTLINE_KERNELS, PASS_EXPAND_COUNTS, PASS_STRIP_MINE,
+                                     PASS_SPLIT_PASSES, PASS_SIMPLIFY,        PASS_GRID,          PASS_SIMPLIFY};
 
 enum { MAX_TENSORS = 4, MAX_SYMBOLS = 4 };
 
@@ -39,8 +38,7 @@ static Memory memory_for(Arena *unit, const IrFunc *f, const Sizes *sizes) {
     for (unsigned i = 0; i < f->param_count; i++) {
         if (f->params[i].kind != IR_PARAM_TENSOR) continue;
         Shape *shape = &m.shapes[m.count];
-        CHECK(m.count < MAX_TENSORS &&
-              shape_of(sizes, f->params[i].name, f->body->args[i]->type, shape));
+        CHECK(m.count < MAX_TENSORS && shape_of(sizes, f->params[i].name, f->body->args[i]->type, shape));
         size_t bytes = (size_t)shape->elements * dtype_size(shape->dtype);
         void *data = arena_alloc(unit, bytes + 16);
         InputSpec spec;
@@ -56,8 +54,7 @@ static Memory memory_for(Arena *unit, const IrFunc *f, const Sizes *sizes) {
 
 static void run(Arena *unit, const IrModule *m, const Sizes *sizes, const Memory *memory) {
     const char *error = NULL;
-    InterpretArgs args = {
-        .sizes = sizes, .tensor_count = memory->count, .tensors = memory->tensors};
+    InterpretArgs args = {.sizes = sizes, .tensor_count = memory->count, .tensors = memory->tensors};
     bool ok = interpret_module(unit, m, &args, &error);
     if (!ok) fprintf(stderr, "%s\n", error);
     CHECK(ok);
@@ -77,8 +74,8 @@ static double worst_difference(const Memory *a, const Memory *b) {
     return worst;
 }
 
-static void check_sizes(const char *root, const char *name, const char *arch,
-                        const char *const *symbols, const int64_t *values, double tolerance) {
+static void check_sizes(const char *root, const char *name, const char *arch, const char *const *symbols, const int64_t *values,
+                        double tolerance) {
     Arena *unit = arena_create();
     DiagList diags;
     diag_list_init(&diags, unit, source_map_create(unit));
@@ -103,8 +100,7 @@ static void check_sizes(const char *root, const char *name, const char *arch,
     double worst = worst_difference(&a, &b);
     if (worst > tolerance) {
         fprintf(stderr, "%s for %s differs by %g at", name, arch, worst);
-        for (size_t i = 0; i < sizes.count; i++)
-            fprintf(stderr, " %s=%lld", list[i].name, (long long)list[i].value);
+        for (size_t i = 0; i < sizes.count; i++) fprintf(stderr, " %s=%lld", list[i].name, (long long)list[i].value);
         fprintf(stderr, "\n");
         exit(1);
     }
@@ -114,23 +110,17 @@ static void check_sizes(const char *root, const char *name, const char *arch,
 int main(int argc, char **argv) {
     static const char *const archs[] = {"x86-64-v3", "sm_80"};
     static const char *const norm[MAX_SYMBOLS] = {"B", "F", "D1", "D2"};
-    static const int64_t norm_sizes[][4] = {{2, 3, 9, 5},    {1, 2, 8, 129}, {1, 2, 7, 257},
-                                            {2, 1, 1, 0},    {0, 1, 1, 4},   {1, 0, 8, 4},
-                                            {1, 1, 17, 127}, {3, 1, 8, 256}};
+    static const int64_t norm_sizes[][4] = {{2, 3, 9, 5}, {1, 2, 8, 129}, {1, 2, 7, 257},  {2, 1, 1, 0},
+                                            {0, 1, 1, 4}, {1, 0, 8, 4},   {1, 1, 17, 127}, {3, 1, 8, 256}};
     static const char *const row[MAX_SYMBOLS] = {"M", "N"};
-    static const int64_t row_sizes[][4] = {{3, 0},    {2, 1},    {0, 7},    {3, 31},
-                                           {1, 4097}, {1, 8191}, {1, 8192}, {1, 8193}};
+    static const int64_t row_sizes[][4] = {{3, 0}, {2, 1}, {0, 7}, {3, 31}, {1, 4097}, {1, 8191}, {1, 8192}, {1, 8193}};
     static const char *const product[MAX_SYMBOLS] = {"M", "N", "K"};
-    static const int64_t product_sizes[][4] = {
-        {5, 7, 0}, {0, 3, 4}, {1, 1, 1}, {129, 65, 33}, {127, 3, 32}};
+    static const int64_t product_sizes[][4] = {{5, 7, 0}, {0, 3, 4}, {1, 1, 1}, {129, 65, 33}, {127, 3, 32}};
     CHECK(argc == 2);
     for (size_t a = 0; a < COUNT_OF(archs); a++) {
-        for (size_t i = 0; i < COUNT_OF(norm_sizes); i++)
-            check_sizes(argv[1], "rmsnorm", archs[a], norm, norm_sizes[i], 0);
-        for (size_t i = 0; i < COUNT_OF(row_sizes); i++)
-            check_sizes(argv[1], "softmax", archs[a], row, row_sizes[i], 2e-6);
-        for (size_t i = 0; i < COUNT_OF(product_sizes); i++)
-            check_sizes(argv[1], "matmul_f16", archs[a], product, product_sizes[i], 0);
+        for (size_t i = 0; i < COUNT_OF(norm_sizes); i++) check_sizes(argv[1], "rmsnorm", archs[a], norm, norm_sizes[i], 0);
+        for (size_t i = 0; i < COUNT_OF(row_sizes); i++) check_sizes(argv[1], "softmax", archs[a], row, row_sizes[i], 2e-6);
+        for (size_t i = 0; i < COUNT_OF(product_sizes); i++) check_sizes(argv[1], "matmul_f16", archs[a], product, product_sizes[i], 0);
     }
     return 0;
 }

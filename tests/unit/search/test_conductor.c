@@ -36,15 +36,16 @@ static void kinds(void) {
     CHECK(failure_of_code("E0726") == FAILURE_CAPACITY && failure_of_code("B0720") == FAILURE_BUG);
     CHECK(failure_of_status("ok") == FAILURE_NONE && failure_of_status("hang") == FAILURE_TIMEOUT);
     CHECK(failure_of_status("mismatch") == FAILURE_NUMERICAL && failure_of_status("?") == FAILURE_BUG);
-    for (unsigned k = 0; k < FAILURE_COUNT; k++)
-        CHECK(failure_name((FailureKind)k)[0] && (k == 0) == !failure_advice((FailureKind)k)[0]);
+    for (unsigned k = 0; k < FAILURE_COUNT; k++) CHECK(failure_name((FailureKind)k)[0] && (k == 0) == !failure_advice((FailureKind)k)[0]);
 }
 
 static FailureKind of_report(const char *status, const char *text) {
     char report[512];
     Str told;
     str_init(&told);
-    snprintf(report, sizeof report, "{\"status\":\"%s\",\"cases\":[{\"name\":\"large\",\"sizes\":\"N=9\",\"status\":\"%s\",\"text\":\"%s\"}]}", status, status, text);
+    snprintf(report, sizeof report,
+             "{\"status\":\"%s\",\"cases\":[{\"name\":\"large\",\"sizes\":\"N=9\",\"status\":\"%s\",\"text\":\"%s\"}]}", status, status,
+             text);
     FailureKind kind = conductor_read_report(report, op, &told);
     str_release(&told);
     return kind;
@@ -97,9 +98,11 @@ static void judgements(void) {
     CHECK(judge(sketch(N, LOOP, SLICE, WORK), &j) == FAILURE_NONE);
     CHECK(j.seconds > 0 && strcmp(j.case_name, "large") == 0 && !j.fixes);
     Hash128 first = j.identity, other;
-    CHECK(sketch_identity(op, "sketch s implements scale { symbols: N, N<=100000; tensors: X[N]: f32; Y[N]: f32;\n"
-                              "    for i in range(ceil(N,64)):\n      x=alloc([64])\n      load(X[i*64:(i+1)*64]->x)\n"
-                              "      x*=2\n      x+=1\n      store(x->Y[i*64:(i+1)*64]) \n}", &other));
+    CHECK(sketch_identity(op,
+                          "sketch s implements scale { symbols: N, N<=100000; tensors: X[N]: f32; Y[N]: f32;\n"
+                          "    for i in range(ceil(N,64)):\n      x=alloc([64])\n      load(X[i*64:(i+1)*64]->x)\n"
+                          "      x*=2\n      x+=1\n      store(x->Y[i*64:(i+1)*64]) \n}",
+                          &other));
     CHECK(memcmp(&first, &other, sizeof first) == 0);
 
     /* The commonest mistake has a fix-it. */
@@ -117,8 +120,8 @@ static void judgements(void) {
     CHECK(strstr(j.verdict.data, "worst at") && strncmp(j.outcome.data, "numerical: ", 11) == 0);
     CHECK(judge(sketch("N, N <= 100", LOOP, SLICE, WORK), &j) == FAILURE_EVASION);
     CHECK(judge(sketch("N, N <= 1000000, N % 100 == 0", LOOP, SLICE, WORK), &j) == FAILURE_EVASION);
-    CHECK(judge("sketch s { symbols: N; tensors: X[N]: f32; Y[N]: f32; x = alloc([N])\n load(X[:] -> x)\n store(x -> Y[:]) }",
-                &j) != FAILURE_NONE);
+    CHECK(judge("sketch s { symbols: N; tensors: X[N]: f32; Y[N]: f32; x = alloc([N])\n load(X[:] -> x)\n store(x -> Y[:]) }", &j) !=
+          FAILURE_NONE);
 
     ProposerCandidate candidate;
     ProposerRequest request = {0};
@@ -153,15 +156,18 @@ static void reports(void) {
     CHECK(conductor_read_report("{\"status\":\"ok\",\"cases\":[]}", op, &text) == FAILURE_EVASION);
     CHECK(conductor_read_report("nonsense", op, &text) == FAILURE_BUG);
     CHECK(conductor_read_report("{\"status\":\"ok\",\"cases\":[{\"status\":\"ok\"},{\"status\":\"skipped\",\"text\":"
-                                "\"the constraint 'N<=100000' does not hold at N=1\"}]}", op, &text) == FAILURE_NONE);
+                                "\"the constraint 'N<=100000' does not hold at N=1\"}]}",
+                                op, &text) == FAILURE_NONE);
     CHECK(conductor_read_report("{\"status\":\"ok\",\"cases\":[{\"status\":\"ok\"},{\"status\":\"skipped\",\"text\":"
-                                "\"the constraint 'N <= 10000' does not hold at N=1\"}]}", op, &text) == FAILURE_EVASION);
+                                "\"the constraint 'N <= 10000' does not hold at N=1\"}]}",
+                                op, &text) == FAILURE_EVASION);
     str_release(&text);
     /* What would have been right is told to nobody who may answer once more. */
     str_init(&text);
-    CHECK(conductor_read_report("{\"status\":\"mismatch\",\"cases\":[{\"status\":\"mismatch\",\"check\":\"bound\",\"sizes\":\"N=3\",\"text\":"
-                                "\"Y: 1 of 3 elements are outside their bound; worst at 2: got 0, want 1.25 within 1e-07\"}]}", op, &text) ==
-          FAILURE_NUMERICAL);
+    CHECK(
+        conductor_read_report("{\"status\":\"mismatch\",\"cases\":[{\"status\":\"mismatch\",\"check\":\"bound\",\"sizes\":\"N=3\",\"text\":"
+                              "\"Y: 1 of 3 elements are outside their bound; worst at 2: got 0, want 1.25 within 1e-07\"}]}",
+                              op, &text) == FAILURE_NUMERICAL);
     CHECK_STR(text.data, "at N=3: mismatch (bound): Y: 1 of 3 elements are outside their bound; worst at 2: got 0\n");
     str_release(&text);
     CHECK(seed_drawn() != seed_drawn());

@@ -7,8 +7,10 @@ static const char op[] = "operator a {\n    symbols: N;\n    tensors: X[N]: f32;
 
 static Candidate candidate(char *sketch, const char *status, double seconds, unsigned island, bool naive) {
     static char file[512];
-    snprintf(file, sizeof file, "%ssketch s implements a {\n    symbols: N;\n    tensors: X[N]: f32; Y[N]: f32;\n    x = alloc([N])\n"
-                                "    load(X[:] -> x)\n    x += 1\n    store(x -> Y[:])\n}\n", op);
+    snprintf(file, sizeof file,
+             "%ssketch s implements a {\n    symbols: N;\n    tensors: X[N]: f32; Y[N]: f32;\n    x = alloc([N])\n"
+             "    load(X[:] -> x)\n    x += 1\n    store(x -> Y[:])\n}\n",
+             op);
     Candidate c = {.sketch = sketch, .file = file, .source = "test", .parent = SIZE_MAX, .island = island, .naive = naive, .judged = true};
     snprintf(c.result.status, sizeof c.result.status, "%s", status);
     c.result.seconds = seconds;
@@ -28,9 +30,11 @@ static void compared(void) {
 }
 
 static void sampled(void) {
-    char naive[] = "naive", good[] = "for i in\n for j in\n", middle[] = "for i in\n alloc([N])", slow[] = "alloc([N])", bad[] = "bad", elsewhere[] = "elsewhere";
-    Candidate list[] = {candidate(naive, "ok", 9, 0, true),   candidate(middle, "ok", 2e-3, 0, false),  candidate(slow, "ok", 4e-3, 0, false),
-                        candidate(good, "ok", 1e-3, 0, false), candidate(bad, "mismatch", 0, 0, false), candidate(elsewhere, "ok", 5e-4, 1, false)};
+    char naive[] = "naive", good[] = "for i in\n for j in\n", middle[] = "for i in\n alloc([N])", slow[] = "alloc([N])", bad[] = "bad",
+         elsewhere[] = "elsewhere";
+    Candidate list[] = {candidate(naive, "ok", 9, 0, true),      candidate(middle, "ok", 2e-3, 0, false),
+                        candidate(slow, "ok", 4e-3, 0, false),   candidate(good, "ok", 1e-3, 0, false),
+                        candidate(bad, "mismatch", 0, 0, false), candidate(elsewhere, "ok", 5e-4, 1, false)};
     SearchOptions options = {.target = "openmp"};
     Search s = {.options = &options, .list = list, .count = COUNT_OF(list), .case_name = "c"};
     Contrast c;
@@ -39,7 +43,9 @@ static void sampled(void) {
     CHECK_STR(c.list[1].outcome, "Right, 2 ms, 4.00 times the fastest");
     CHECK_STR(c.list[3].outcome, "Failed: mismatch");
     CHECK(!c.list[3].verified && c.list[3].seconds == 0);
-    CHECK_STR(c.analysis.data, "The fastest of these takes 0.25 of the slowest one's time. What it has against that one: loops 2 against 0, tiles 0 against 1.");
+    CHECK_STR(
+        c.analysis.data,
+        "The fastest of these takes 0.25 of the slowest one's time. What it has against that one: loops 2 against 0, tiles 0 against 1.");
     CHECK_STR(c.roof.data, "Measured 2 ms at c.\nThe predicted time and the roof that binds are not known for openmp.\n");
     contrast_release(&c);
     /* Alone on its island it is all there is. */

@@ -15,11 +15,11 @@ static void near(double got, double want) {
 static void check_pass(void) {
     near(metrics_pass_at((MetricsTask){4, 1}, 1), 0.25);
     near(metrics_pass_at((MetricsTask){4, 1}, 4), 1);
-    near(metrics_pass_at((MetricsTask){4, 2}, 2), 1 - 1.0 / 6);  /* C(2,2) / C(4,2) */
+    near(metrics_pass_at((MetricsTask){4, 2}, 2), 1 - 1.0 / 6);     /* C(2,2) / C(4,2) */
     near(metrics_pass_at((MetricsTask){10, 3}, 5), 1 - 21.0 / 252); /* C(7,5) / C(10,5) */
     near(metrics_pass_at((MetricsTask){5, 0}, 3), 0);
     near(metrics_pass_at((MetricsTask){5, 5}, 1), 1);
-    near(metrics_pass_at((MetricsTask){5, 3}, 3), 1); /* only two are wrong */
+    near(metrics_pass_at((MetricsTask){5, 3}, 3), 1);         /* only two are wrong */
     near(metrics_pass_at((MetricsTask){2000, 1}, 1000), 0.5); /* C(2000, 1000) fits no double */
     CHECK(isnan(metrics_pass_at((MetricsTask){3, 1}, 4)));
     CHECK(isnan(metrics_pass_at((MetricsTask){3, 1}, 0)));

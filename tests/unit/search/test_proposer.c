@@ -64,8 +64,7 @@ static void is_linear(void) {
 }
 
 static void names(void) {
-    for (unsigned i = 0; i < PROPOSER_STATUS_COUNT; i++)
-        CHECK(proposer_status_name((ProposerStatus)i)[0]);
+    for (unsigned i = 0; i < PROPOSER_STATUS_COUNT; i++) CHECK(proposer_status_name((ProposerStatus)i)[0]);
     CHECK(proposer_status_is_final(PROPOSER_BUDGET) && !proposer_status_is_final(PROPOSER_FAILED));
     ProposerReply reply;
     proposer_reply_init(&reply);

@@ -57,7 +57,8 @@ static double alike(const char *a, const char *b) {
 }
 
 static void embeddings(void) {
-    const char *soft = op("a", ROWS, "Y = softmax(X, axis=1)", SIZES), *same = op("b", "P[M, N]: f32, Q[M, N]: f32", "Q = softmax(P)", "M=5, N=7");
+    const char *soft = op("a", ROWS, "Y = softmax(X, axis=1)", SIZES),
+               *same = op("b", "P[M, N]: f32, Q[M, N]: f32", "Q = softmax(P)", "M=5, N=7");
     const char *log_soft = op("c", ROWS, "Y = log_softmax(X, axis=1)", SIZES), *rms = op("d", ROWS, "Y = rms_norm(X)", SIZES);
     const char *lanes = op("e", ROWS, "Y = tanh(X) * 2", SIZES);
     CHECK(alike(soft, same) > 0.999);
@@ -68,7 +69,8 @@ static void embeddings(void) {
     embed_words("a b", some);
     CHECK(embedding_cosine(none, some, EMBEDDING_SIZE) == 0);
     OperatorFeatures x, y, z;
-    CHECK(operator_features(op("a", ROWS, "Y = X + 1", "M=1024, N=64"), &x) && operator_features(op("a", ROWS, "Y = X + 1", "M=64, N=1024"), &y) &&
+    CHECK(operator_features(op("a", ROWS, "Y = X + 1", "M=1024, N=64"), &x) &&
+          operator_features(op("a", ROWS, "Y = X + 1", "M=64, N=1024"), &y) &&
           operator_features(op("a", ROWS, "Y = X + 1", "M=4, N=4"), &z));
     CHECK(shape_similarity(&x, &y) == 1 && shape_similarity(&x, &z) < 0.2);
     operator_features_release(&x);
@@ -77,8 +79,8 @@ static void embeddings(void) {
 }
 
 static void put(Store *s, const char *definition, const char *sketch, const char *target, double seconds, bool complete) {
-    StoreKey key = {.definition = definition, .sketch = sketch, .target = target, .arch = "a", .device = "d", .environment = "{}",
-                    .case_name = "c"};
+    StoreKey key = {
+        .definition = definition, .sketch = sketch, .target = target, .arch = "a", .device = "d", .environment = "{}", .case_name = "c"};
     StoreResult r = {.status = "ok", .complete = complete, .seconds = seconds};
     CHECK(store_put(s, &key, &r, "test", NULL));
 }

@@ -40,8 +40,15 @@ static StoreKey key_of(const char *sketch) {
 
 static bool put(Store *s, const char *sketch, double seconds, const char *parent) {
     StoreKey key = key_of(sketch);
-    StoreResult r = {.status = "ok", .complete = true, .seconds = seconds, .noise = 0.01, .bytes = 64, .flops = 8,
-                     .percent_of_roof = 50, .samples = 7, .roof_bytes = 1e9};
+    StoreResult r = {.status = "ok",
+                     .complete = true,
+                     .seconds = seconds,
+                     .noise = 0.01,
+                     .bytes = 64,
+                     .flops = 8,
+                     .percent_of_roof = 50,
+                     .samples = 7,
+                     .roof_bytes = 1e9};
     return store_put(s, &key, &r, "test", parent);
 }
 

@@ -17,8 +17,7 @@ static inline IrModule *graph_parse(Arena *arena, const char *text) {
     return m;
 }
 
-static inline const Sizes *graph_sizes(Arena *arena, const IrFunc *f, size_t count,
-                                       const SymbolValue *values) {
+static inline const Sizes *graph_sizes(Arena *arena, const IrFunc *f, size_t count, const SymbolValue *values) {
     Sizes given = {count, ARENA_ARRAY(arena, SymbolValue, count + 1)};
     if (count) memcpy(given.values, values, count * sizeof *values);
     const char *error = "";
@@ -29,8 +28,7 @@ static inline const Sizes *graph_sizes(Arena *arena, const IrFunc *f, size_t cou
 }
 
 /* Every tensor parameter that is read gets data from `generator`; buffers are filled when asked. */
-static inline Evaluator *graph_bind(Arena *arena, const IrFunc *f, const Sizes *sizes,
-                                    const char *generator, bool in_memory, bool exact,
+static inline Evaluator *graph_bind(Arena *arena, const IrFunc *f, const Sizes *sizes, const char *generator, bool in_memory, bool exact,
                                     EvalInput **inputs) {
     EvalInput *list = ARENA_ARRAY(arena, EvalInput, f->param_count + 1);
     size_t count = 0;
@@ -59,8 +57,7 @@ static inline Evaluator *graph_bind(Arena *arena, const IrFunc *f, const Sizes *
 }
 
 /* The tensor parameters in order read these buffers. */
-static inline Evaluator *graph_bind_data(Arena *arena, const IrFunc *f, const Sizes *sizes,
-                                         const void *const *data, bool exact) {
+static inline Evaluator *graph_bind_data(Arena *arena, const IrFunc *f, const Sizes *sizes, const void *const *data, bool exact) {
     EvalInput *list = ARENA_ARRAY(arena, EvalInput, f->param_count + 1);
     size_t count = 0;
     for (unsigned i = 0; i < f->param_count; i++) {
@@ -82,9 +79,8 @@ static inline EvalResult graph_all(Arena *arena, Evaluator *ev, unsigned output)
     size_t n = (size_t)evaluator_output(ev, output)->elements;
     int64_t *flat = ARENA_ARRAY(arena, int64_t, n + 1);
     for (size_t i = 0; i < n; i++) flat[i] = (int64_t)i;
-    EvalResult r = {ARENA_ARRAY(arena, double, n + 1), ARENA_ARRAY(arena, int64_t, n + 1),
-                    ARENA_ARRAY(arena, double, n + 1), ARENA_ARRAY(arena, bool, n + 1),
-                    ARENA_ARRAY(arena, uint8_t, n + 1)};
+    EvalResult r = {ARENA_ARRAY(arena, double, n + 1), ARENA_ARRAY(arena, int64_t, n + 1), ARENA_ARRAY(arena, double, n + 1),
+                    ARENA_ARRAY(arena, bool, n + 1), ARENA_ARRAY(arena, uint8_t, n + 1)};
     EvalRun *run = eval_run_create(ev);
     CHECK(eval_run(run, output, n, flat, &r));
     eval_run_destroy(run);

@@ -4,12 +4,11 @@
 
 #include <math.h>
 
-static const char *const add_text =
-    "sketchc.ir 1\n"
-    "func @g graph (tensor %A: tensor<[N] x f32> in, tensor %B: tensor<[N] x f32> in, "
-    "symbol %N: index) {\n"
-    "  %c = add(%A, %B) : tensor<[N] x f32>\n"
-    "  return(%c) {names = [\"C\"]}\n}\n";
+static const char *const add_text = "sketchc.ir 1\n"
+                                    "func @g graph (tensor %A: tensor<[N] x f32> in, tensor %B: tensor<[N] x f32> in, "
+                                    "symbol %N: index) {\n"
+                                    "  %c = add(%A, %B) : tensor<[N] x f32>\n"
+                                    "  return(%c) {names = [\"C\"]}\n}\n";
 
 typedef struct {
     Arena *arena;
@@ -176,16 +175,36 @@ static void check_undecided(void) {
 enum { QUANTISED = 3000, TOP = 20 };
 typedef int (*Quantise)(int i);
 
-static int to_nearest(int i) { return (int)fminf(rintf((float)i / 100), TOP); }
-static int to_other(int i) { return i % 100 == 50 && i / 100 < TOP ? i / 100 + (to_nearest(i) == i / 100) : to_nearest(i); }
-static int to_lower(int i) { return (int)fminf(floorf((float)i / 100), TOP); }
-static int to_upper(int i) { return (int)fminf(ceilf((float)i / 100), TOP); }
-static int to_scaled(int i) { return (int)fminf(rintf((float)i / 99), TOP); }
-static int to_shifted(int i) { return (int)fminf(rintf((float)i / 100 + 0.02f), TOP); }
-static int to_low_top(int i) { return (int)fminf(rintf((float)i / 100), TOP - 1); }
-static int to_one_off(int i) { return to_nearest(i) + (i == 149); }
-static int to_above_tie(int i) { return to_nearest(i) + (i == 250 ? 2 : 0); }
-static int to_below_tie(int i) { return to_nearest(i) - (i == 250); }
+static int to_nearest(int i) {
+    return (int)fminf(rintf((float)i / 100), TOP);
+}
+static int to_other(int i) {
+    return i % 100 == 50 && i / 100 < TOP ? i / 100 + (to_nearest(i) == i / 100) : to_nearest(i);
+}
+static int to_lower(int i) {
+    return (int)fminf(floorf((float)i / 100), TOP);
+}
+static int to_upper(int i) {
+    return (int)fminf(ceilf((float)i / 100), TOP);
+}
+static int to_scaled(int i) {
+    return (int)fminf(rintf((float)i / 99), TOP);
+}
+static int to_shifted(int i) {
+    return (int)fminf(rintf((float)i / 100 + 0.02f), TOP);
+}
+static int to_low_top(int i) {
+    return (int)fminf(rintf((float)i / 100), TOP - 1);
+}
+static int to_one_off(int i) {
+    return to_nearest(i) + (i == 149);
+}
+static int to_above_tie(int i) {
+    return to_nearest(i) + (i == 250 ? 2 : 0);
+}
+static int to_below_tie(int i) {
+    return to_nearest(i) - (i == 250);
+}
 
 static void check_quantised(void) {
     static const struct {
@@ -195,9 +214,9 @@ static void check_quantised(void) {
         int64_t undecided;
     } rows[] = {
         {to_nearest, QUANTISED, CHECK_COUNT, 0}, {to_other, QUANTISED, CHECK_UNDECIDED, 20}, {to_other, 480, CHECK_COUNT, 5},
-        {to_other, 51, CHECK_COUNT, 1},          {to_lower, QUANTISED, CHECK_BOUND, -1}, {to_upper, QUANTISED, CHECK_BOUND, -1},
-        {to_scaled, QUANTISED, CHECK_BOUND, -1}, {to_shifted, 480, CHECK_BOUND, -1},     {to_low_top, QUANTISED, CHECK_BOUND, -1},
-        {to_one_off, 480, CHECK_BOUND, -1},      {to_above_tie, 480, CHECK_BOUND, -1},   {to_below_tie, 480, CHECK_BOUND, -1},
+        {to_other, 51, CHECK_COUNT, 1},          {to_lower, QUANTISED, CHECK_BOUND, -1},     {to_upper, QUANTISED, CHECK_BOUND, -1},
+        {to_scaled, QUANTISED, CHECK_BOUND, -1}, {to_shifted, 480, CHECK_BOUND, -1},         {to_low_top, QUANTISED, CHECK_BOUND, -1},
+        {to_one_off, 480, CHECK_BOUND, -1},      {to_above_tie, 480, CHECK_BOUND, -1},       {to_below_tie, 480, CHECK_BOUND, -1},
     };
     for (size_t r = 0; r < COUNT_OF(rows); r++) {
         Fixture x = make("sketchc.ir 1\n"

@@ -4,18 +4,17 @@
 
 #include <math.h>
 
-static const char *const rms_norm =
-    "sketchc.ir 1\n"
-    "func @g graph (tensor %X: tensor<[B, F, D] x f32> in, symbol %B: index, symbol %F: index, "
-    "symbol %D: index, scalar %eps: f32 = 1e-05) {\n"
-    "  %q = mul(%X, %X) : tensor<[B, F, D] x f32>\n"
-    "  %m = graph.reduce(%q) {kind = \"mean\", axes = [1], keepdim = true} : tensor<[B, 1, D] x "
-    "f32>\n"
-    "  %s = add(%m, %eps) : tensor<[B, 1, D] x f32>\n"
-    "  %r = sqrt(%s) : tensor<[B, 1, D] x f32>\n"
-    "  %w = graph.broadcast(%r) {axes = [0, 1, 2]} : tensor<[B, F, D] x f32>\n"
-    "  %Y = div(%X, %w) : tensor<[B, F, D] x f32>\n"
-    "  return(%Y) {names = [\"Y\"]}\n}\n";
+static const char *const rms_norm = "sketchc.ir 1\n"
+                                    "func @g graph (tensor %X: tensor<[B, F, D] x f32> in, symbol %B: index, symbol %F: index, "
+                                    "symbol %D: index, scalar %eps: f32 = 1e-05) {\n"
+                                    "  %q = mul(%X, %X) : tensor<[B, F, D] x f32>\n"
+                                    "  %m = graph.reduce(%q) {kind = \"mean\", axes = [1], keepdim = true} : tensor<[B, 1, D] x "
+                                    "f32>\n"
+                                    "  %s = add(%m, %eps) : tensor<[B, 1, D] x f32>\n"
+                                    "  %r = sqrt(%s) : tensor<[B, 1, D] x f32>\n"
+                                    "  %w = graph.broadcast(%r) {axes = [0, 1, 2]} : tensor<[B, F, D] x f32>\n"
+                                    "  %Y = div(%X, %w) : tensor<[B, F, D] x f32>\n"
+                                    "  return(%Y) {names = [\"Y\"]}\n}\n";
 
 static void check_rms_norm(void) {
     Arena *arena = arena_create();
@@ -70,18 +69,17 @@ static void check_sources_agree(void) {
     arena_destroy(arena);
 }
 
-static const char *const softmax =
-    "sketchc.ir 1\n"
-    "func @g graph (tensor %X: tensor<[M, N] x f32> in, symbol %M: index, symbol %N: index) {\n"
-    "  %m = graph.reduce(%X) {kind = \"max\", axes = [1], keepdim = false} : tensor<[M] x f32>\n"
-    "  %w = graph.broadcast(%m) {axes = [0]} : tensor<[M, N] x f32>\n"
-    "  %d = sub(%X, %w) : tensor<[M, N] x f32>\n"
-    "  %e = exp(%d) : tensor<[M, N] x f32>\n"
-    "  %s = graph.reduce(%e) {kind = \"add\", axes = [1], keepdim = true} : tensor<[M, 1] x f32>\n"
-    "  %t = graph.broadcast(%s) {axes = [0, 1]} : tensor<[M, N] x f32>\n"
-    "  %Y = div(%e, %t) : tensor<[M, N] x f32>\n"
-    "  %h = cast(%Y) : tensor<[M, N] x f16>\n"
-    "  return(%Y, %h) {names = [\"Y\", \"H\"]}\n}\n";
+static const char *const softmax = "sketchc.ir 1\n"
+                                   "func @g graph (tensor %X: tensor<[M, N] x f32> in, symbol %M: index, symbol %N: index) {\n"
+                                   "  %m = graph.reduce(%X) {kind = \"max\", axes = [1], keepdim = false} : tensor<[M] x f32>\n"
+                                   "  %w = graph.broadcast(%m) {axes = [0]} : tensor<[M, N] x f32>\n"
+                                   "  %d = sub(%X, %w) : tensor<[M, N] x f32>\n"
+                                   "  %e = exp(%d) : tensor<[M, N] x f32>\n"
+                                   "  %s = graph.reduce(%e) {kind = \"add\", axes = [1], keepdim = true} : tensor<[M, 1] x f32>\n"
+                                   "  %t = graph.broadcast(%s) {axes = [0, 1]} : tensor<[M, N] x f32>\n"
+                                   "  %Y = div(%e, %t) : tensor<[M, N] x f32>\n"
+                                   "  %h = cast(%Y) : tensor<[M, N] x f16>\n"
+                                   "  return(%Y, %h) {names = [\"Y\", \"H\"]}\n}\n";
 
 static void check_softmax(int64_t columns) {
     Arena *arena = arena_create();
@@ -106,21 +104,20 @@ static void check_softmax(int64_t columns) {
     arena_destroy(arena);
 }
 
-static const char *const matrix_product =
-    "sketchc.ir 1\n"
-    "func @g graph (tensor %A: tensor<[G, M, K] x DT> in, tensor %B: tensor<[K, N, G] x DT> in, "
-    "symbol %G: index, symbol %M: index, symbol %K: index, symbol %N: index) {\n"
-    "  %C = graph.contract(%A, %B) {batch_a = [0], batch_b = [2], sum_a = [2], sum_b = [0]} : "
-    "tensor<[G, M, N] x RT>\n"
-    "  %D = graph.generic(%G, %M, %N, %K) {outer = 3, kind = \"add\"} : tensor<[G, M, N] x RT> "
-    "(%g: index, %m: index, %n: index, %k: index) {\n"
-    "    %a = graph.element(%A, %g, %m, %k) : DT\n"
-    "    %b = graph.element(%B, %k, %n, %g) : DT\n"
-    "    %x = cast(%a) : RT\n"
-    "    %y = cast(%b) : RT\n"
-    "    %p = mul(%x, %y) : RT\n"
-    "    yield(%p)\n  }\n"
-    "  return(%C, %D) {names = [\"C\", \"D\"]}\n}\n";
+static const char *const matrix_product = "sketchc.ir 1\n"
+                                          "func @g graph (tensor %A: tensor<[G, M, K] x DT> in, tensor %B: tensor<[K, N, G] x DT> in, "
+                                          "symbol %G: index, symbol %M: index, symbol %K: index, symbol %N: index) {\n"
+                                          "  %C = graph.contract(%A, %B) {batch_a = [0], batch_b = [2], sum_a = [2], sum_b = [0]} : "
+                                          "tensor<[G, M, N] x RT>\n"
+                                          "  %D = graph.generic(%G, %M, %N, %K) {outer = 3, kind = \"add\"} : tensor<[G, M, N] x RT> "
+                                          "(%g: index, %m: index, %n: index, %k: index) {\n"
+                                          "    %a = graph.element(%A, %g, %m, %k) : DT\n"
+                                          "    %b = graph.element(%B, %k, %n, %g) : DT\n"
+                                          "    %x = cast(%a) : RT\n"
+                                          "    %y = cast(%b) : RT\n"
+                                          "    %p = mul(%x, %y) : RT\n"
+                                          "    yield(%p)\n  }\n"
+                                          "  return(%C, %D) {names = [\"C\", \"D\"]}\n}\n";
 
 static const char *with_dtypes(Arena *arena, const char *text, const char *dt, const char *rt) {
     Str out;
@@ -142,16 +139,14 @@ static void check_product(const char *dt, const char *rt, const char *generator,
     const IrFunc *f = graph_parse(arena, with_dtypes(arena, matrix_product, dt, rt))->first;
     SymbolValue values[] = {{"G", 2}, {"M", 9}, {"K", k}, {"N", 33}};
     EvalInput *in;
-    Evaluator *ev = graph_bind(arena, f, graph_sizes(arena, f, 4, values), generator, true,
-                               strcmp(generator, "exact") == 0, &in);
+    Evaluator *ev = graph_bind(arena, f, graph_sizes(arena, f, 4, values), generator, true, strcmp(generator, "exact") == 0, &in);
     EvalResult c = graph_all(arena, ev, 0), d = graph_all(arena, ev, 1);
     bool real = dtype_is_float(evaluator_output(ev, 0)->dtype);
     for (int64_t i = 0; i < 2 * 9 * 33; i++) {
         int64_t g = i / (9 * 33), m = i / 33 % 9, n = i % 33;
         double want = 0, magnitude = 0;
         for (int64_t j = 0; j < k; j++) {
-            double p = input_value(in[0].spec, (g * 9 + m) * k + j) *
-                       input_value(in[1].spec, (j * 33 + n) * 2 + g);
+            double p = input_value(in[0].spec, (g * 9 + m) * k + j) * input_value(in[1].spec, (j * 33 + n) * 2 + g);
             want += p;
             magnitude += fabs(p);
         }
@@ -169,17 +164,16 @@ static void check_product(const char *dt, const char *rt, const char *generator,
     arena_destroy(arena);
 }
 
-static const char *const ties =
-    "sketchc.ir 1\n"
-    "func @g graph (tensor %X: tensor<[N] x f32> in, symbol %N: index) {\n"
-    "  %three = const() {value = 3.0} : f32\n"
-    "  %one = const() {value = 1.0} : f32\n"
-    "  %t = div(%X, %three) : tensor<[N] x f32>\n"
-    "  %f = floor(%t) : tensor<[N] x f32>\n"
-    "  %i = cast(%f) : tensor<[N] x i32>\n"
-    "  %c = lt(%t, %one) : tensor<[N] x bool>\n"
-    "  %s = select(%c, %t, %one) : tensor<[N] x f32>\n"
-    "  return(%f, %i, %c, %s) {names = [\"f\", \"i\", \"c\", \"s\"]}\n}\n";
+static const char *const ties = "sketchc.ir 1\n"
+                                "func @g graph (tensor %X: tensor<[N] x f32> in, symbol %N: index) {\n"
+                                "  %three = const() {value = 3.0} : f32\n"
+                                "  %one = const() {value = 1.0} : f32\n"
+                                "  %t = div(%X, %three) : tensor<[N] x f32>\n"
+                                "  %f = floor(%t) : tensor<[N] x f32>\n"
+                                "  %i = cast(%f) : tensor<[N] x i32>\n"
+                                "  %c = lt(%t, %one) : tensor<[N] x bool>\n"
+                                "  %s = select(%c, %t, %one) : tensor<[N] x f32>\n"
+                                "  return(%f, %i, %c, %s) {names = [\"f\", \"i\", \"c\", \"s\"]}\n}\n";
 
 /* X is 0, 1, 2, ...: every third quotient is an integer, where either floor may come out. */
 static void check_ties(void) {
@@ -203,25 +197,24 @@ static void check_ties(void) {
     arena_destroy(arena);
 }
 
-static const char *const windows =
-    "sketchc.ir 1\n"
-    "func @g graph (tensor %X: tensor<[N] x f32> in, symbol %N: index) {\n"
-    "  %three = const() {value = 3} : index\n"
-    "  %one = const() {value = 1} : index\n"
-    "  %Y = graph.generic(%N, %three) {outer = 1, kind = \"max\"} : tensor<[N] x f32> "
-    "(%i: index, %k: index) {\n"
-    "    %p = add(%i, %k) : index\n"
-    "    %q = sub(%p, %one) : index\n"
-    "    %v = graph.element(%X, %q) {pad = -inf} : f32\n"
-    "    yield(%v)\n  }\n"
-    "  %R = graph.generic(%N) {outer = 1} : tensor<[N] x f32> (%j: index) {\n"
-    "    %n = sub(%N, %one) : index\n"
-    "    %r = sub(%n, %j) : index\n"
-    "    %w = graph.element(%Y, %r) : f32\n"
-    "    yield(%w)\n  }\n"
-    "  %T = graph.reduce(%R) {kind = \"mul\", axes = [0]} : tensor<[] x f32>\n"
-    "  %U = graph.reduce(%R) {kind = \"min\", axes = [0]} : tensor<[] x f32>\n"
-    "  return(%R, %T, %U) {names = [\"R\", \"T\", \"U\"]}\n}\n";
+static const char *const windows = "sketchc.ir 1\n"
+                                   "func @g graph (tensor %X: tensor<[N] x f32> in, symbol %N: index) {\n"
+                                   "  %three = const() {value = 3} : index\n"
+                                   "  %one = const() {value = 1} : index\n"
+                                   "  %Y = graph.generic(%N, %three) {outer = 1, kind = \"max\"} : tensor<[N] x f32> "
+                                   "(%i: index, %k: index) {\n"
+                                   "    %p = add(%i, %k) : index\n"
+                                   "    %q = sub(%p, %one) : index\n"
+                                   "    %v = graph.element(%X, %q) {pad = -inf} : f32\n"
+                                   "    yield(%v)\n  }\n"
+                                   "  %R = graph.generic(%N) {outer = 1} : tensor<[N] x f32> (%j: index) {\n"
+                                   "    %n = sub(%N, %one) : index\n"
+                                   "    %r = sub(%n, %j) : index\n"
+                                   "    %w = graph.element(%Y, %r) : f32\n"
+                                   "    yield(%w)\n  }\n"
+                                   "  %T = graph.reduce(%R) {kind = \"mul\", axes = [0]} : tensor<[] x f32>\n"
+                                   "  %U = graph.reduce(%R) {kind = \"min\", axes = [0]} : tensor<[] x f32>\n"
+                                   "  return(%R, %T, %U) {names = [\"R\", \"T\", \"U\"]}\n}\n";
 
 static void check_windows(void) {
     Arena *arena = arena_create();
@@ -229,8 +222,7 @@ static void check_windows(void) {
     const Sizes *sizes = graph_sizes(arena, f, 1, (SymbolValue[]){{"N", 12}});
     EvalInput *in;
     Evaluator *ev = graph_bind(arena, f, sizes, "normal", true, false, &in);
-    EvalResult r = graph_all(arena, ev, 0), t = graph_all(arena, ev, 1),
-               u = graph_all(arena, ev, 2);
+    EvalResult r = graph_all(arena, ev, 0), t = graph_all(arena, ev, 1), u = graph_all(arena, ev, 2);
     const float *x = in[0].data;
     double product = 1, least = INFINITY;
     for (int i = 0; i < 12; i++) {
@@ -273,11 +265,10 @@ static void check_sizes(void) {
     arena_destroy(arena);
 }
 
-static const char *const plain_sum =
-    "sketchc.ir 1\n"
-    "func @g graph (tensor %X: tensor<[N] x f32> in, symbol %N: index) {\n"
-    "  %Y = graph.reduce(%X) {kind = \"add\", axes = [0], keepdim = false} : tensor<[] x f32>\n"
-    "  return(%Y) {names = [\"Y\"]}\n}\n";
+static const char *const plain_sum = "sketchc.ir 1\n"
+                                     "func @g graph (tensor %X: tensor<[N] x f32> in, symbol %N: index) {\n"
+                                     "  %Y = graph.reduce(%X) {kind = \"add\", axes = [0], keepdim = false} : tensor<[] x f32>\n"
+                                     "  return(%Y) {names = [\"Y\"]}\n}\n";
 
 /* 1 and then terms below half of its last place, which f32 in order loses one like the other: equal
  * ones by the worst case's bound, also with zeros between; different ones as a random walk. */
@@ -288,8 +279,7 @@ static void check_equal_terms(void) {
         const IrFunc *f = graph_parse(arena, plain_sum)->first;
         const Sizes *sizes = graph_sizes(arena, f, 1, (SymbolValue[]){{"N", N}});
         float x[N] = {1}, got = 0;
-        for (int i = 1; i < N; i++)
-            x[i] = kind == 1 && i % 2 ? 0 : kind == 2 ? (float)(0x1p-26 + i * 0x1p-40) : 0x1.8p-25f;
+        for (int i = 1; i < N; i++) x[i] = kind == 1 && i % 2 ? 0 : kind == 2 ? (float)(0x1p-26 + i * 0x1p-40) : 0x1.8p-25f;
         for (int i = 0; i < N; i++) got += x[i];
         Evaluator *ev = graph_bind_data(arena, f, sizes, (const void *[]){x}, false);
         EvalResult r = graph_all(arena, ev, 0);
@@ -313,13 +303,10 @@ static void check_flushed_sum(void) {
         Arena *arena = arena_create();
         const IrFunc *f = graph_parse(arena, plain_sum)->first;
         float x[N] = {0}, got = 0;
-        for (int i = 0; i < N; i++)
-            x[i] = kind == 0 ? 0x1p-127f : kind == 1 ? (i % 2 ? -0x1.8p-126f : 0x1p-125f) : 1;
+        for (int i = 0; i < N; i++) x[i] = kind == 0 ? 0x1p-127f : kind == 1 ? (i % 2 ? -0x1.8p-126f : 0x1p-125f) : 1;
         for (int i = 0; i < N; i++) got = flush(flush(got) + flush(x[i]));
         EvalInput in = {.data = x};
-        EvalBinding binding = {.sizes = graph_sizes(arena, f, 1, (SymbolValue[]){{"N", N}}),
-                               .input_count = 1,
-                               .inputs = &in};
+        EvalBinding binding = {.sizes = graph_sizes(arena, f, 1, (SymbolValue[]){{"N", N}}), .input_count = 1, .inputs = &in};
         CHECK(shape_of(binding.sizes, "X", f->body->args[0]->type, &in.shape));
         double bounds[2], value = 0;
         for (int told = 0; told < 2; told++) {
@@ -336,13 +323,12 @@ static void check_flushed_sum(void) {
     }
 }
 
-static const char *const begun_sum =
-    "sketchc.ir 1\n"
-    "func @g graph (tensor %X: tensor<[] x f32> in, tensor %T: tensor<[N] x f32> in, symbol %N: "
-    "index) {\n"
-    "  %s = graph.reduce(%T) {kind = \"add\", axes = [0], keepdim = false} : tensor<[] x f32>\n"
-    "  %Y = add(%X, %s) : tensor<[] x f32>\n"
-    "  return(%Y) {names = [\"Y\"]}\n}\n";
+static const char *const begun_sum = "sketchc.ir 1\n"
+                                     "func @g graph (tensor %X: tensor<[] x f32> in, tensor %T: tensor<[N] x f32> in, symbol %N: "
+                                     "index) {\n"
+                                     "  %s = graph.reduce(%T) {kind = \"add\", axes = [0], keepdim = false} : tensor<[] x f32>\n"
+                                     "  %Y = add(%X, %s) : tensor<[] x f32>\n"
+                                     "  return(%Y) {names = [\"Y\"]}\n}\n";
 
 /* X plus a sum, in f32 from X on: each addition rounds at X's size. Without terms that round the
  * bound is one rounding, and zero on small integers. */
@@ -353,8 +339,7 @@ static void check_begun_sum(void) {
         const IrFunc *f = graph_parse(arena, begun_sum)->first;
         const Sizes *sizes = graph_sizes(arena, f, 1, (SymbolValue[]){{"N", N}});
         float x = kind == 2 ? 3 : -0x1.3p-1f, got = x, t[N] = {0};
-        for (int i = 0; i < N && kind != 1; i++)
-            t[i] = kind == 2 ? (float)i : (float)(0x1p-26 + i * 0x1p-40);
+        for (int i = 0; i < N && kind != 1; i++) t[i] = kind == 2 ? (float)i : (float)(0x1p-26 + i * 0x1p-40);
         for (int i = 0; i < N; i++) got += t[i];
         const void *data[] = {&x, t};
         EvalResult r = graph_all(arena, graph_bind_data(arena, f, sizes, data, kind == 2), 0);

@@ -4,26 +4,24 @@
 
 #include <math.h>
 
-static Evaluator *bind(Arena *arena, const char *text, int64_t m, int64_t n,
-                       const void *const *data, bool exact) {
+static Evaluator *bind(Arena *arena, const char *text, int64_t m, int64_t n, const void *const *data, bool exact) {
     const IrFunc *f = graph_parse(arena, text)->first;
     SymbolValue values[] = {{"M", m}, {"N", n}};
     return graph_bind_data(arena, f, graph_sizes(arena, f, 2, values), data, exact);
 }
 
-#define HEAD                                                                                       \
-    "sketchc.ir 1\n"                                                                               \
+#define HEAD                                                                                                                               \
+    "sketchc.ir 1\n"                                                                                                                       \
     "func @g graph (tensor %X: tensor<[M, N] x f32> in, symbol %M: index, symbol %N: index) {\n"
 
 static void check_scans(void) {
-    static const char *const text =
-        HEAD "  %a = graph.scan(%X) {kind = \"add\", axis = 1} : tensor<[M, N] x f32>\n"
-             "  %b = graph.scan(%X) {kind = \"add\", axis = 1, reverse = true, exclusive = true} : "
-             "tensor<[M, N] x f32>\n"
-             "  %c = graph.scan(%X) {kind = \"mul\", axis = 0} : tensor<[M, N] x f32>\n"
-             "  %d = graph.scan(%X) {kind = \"max\", axis = 1, exclusive = true} : tensor<[M, N] x "
-             "f32>\n"
-             "  return(%a, %b, %c, %d) {names = [\"a\", \"b\", \"c\", \"d\"]}\n}\n";
+    static const char *const text = HEAD "  %a = graph.scan(%X) {kind = \"add\", axis = 1} : tensor<[M, N] x f32>\n"
+                                         "  %b = graph.scan(%X) {kind = \"add\", axis = 1, reverse = true, exclusive = true} : "
+                                         "tensor<[M, N] x f32>\n"
+                                         "  %c = graph.scan(%X) {kind = \"mul\", axis = 0} : tensor<[M, N] x f32>\n"
+                                         "  %d = graph.scan(%X) {kind = \"max\", axis = 1, exclusive = true} : tensor<[M, N] x "
+                                         "f32>\n"
+                                         "  return(%a, %b, %c, %d) {names = [\"a\", \"b\", \"c\", \"d\"]}\n}\n";
     static const float x[] = {1, 2, -3, 4, 0.5F, -1, 2, 8};
     static const double want[4][8] = {{1, 3, 0, 4, 0.5, -0.5, 1.5, 9.5},
                                       {3, 1, 4, 0, 9, 10, 8, 0},
@@ -46,9 +44,8 @@ static void check_scans(void) {
 /* Honest f32 sums of a long row in order and in blocks stay within the bound; dropping a term in
  * the middle does not. */
 static void check_scan_bound(void) {
-    static const char *const text =
-        HEAD "  %a = graph.scan(%X) {kind = \"add\", axis = 1} : tensor<[M, N] x f32>\n"
-             "  return(%a) {names = [\"a\"]}\n}\n";
+    static const char *const text = HEAD "  %a = graph.scan(%X) {kind = \"add\", axis = 1} : tensor<[M, N] x f32>\n"
+                                         "  return(%a) {names = [\"a\"]}\n}\n";
     enum { N = 3000, BLOCK = 64 };
     Arena *arena = arena_create();
     float *x = ARENA_ARRAY(arena, float, N);
@@ -71,19 +68,17 @@ static void check_scan_bound(void) {
 }
 
 static void check_arg(void) {
-    static const char *const text = HEAD
-        "  %a = graph.arg(%X) {kind = \"max\", axis = 1} : tensor<[M] x i64>\n"
-        "  %b = graph.arg(%X) {kind = \"min\", axis = 0, keepdim = true} : tensor<[1, N] x i64>\n"
-        "  %three = const() {value = 3.0} : f32\n"
-        "  %q = div(%X, %three) : tensor<[M, N] x f32>\n"
-        "  %c = graph.arg(%q) {kind = \"max\", axis = 1} : tensor<[M] x i64>\n"
-        "  return(%a, %b, %c) {names = [\"a\", \"b\", \"c\"]}\n}\n";
+    static const char *const text = HEAD "  %a = graph.arg(%X) {kind = \"max\", axis = 1} : tensor<[M] x i64>\n"
+                                         "  %b = graph.arg(%X) {kind = \"min\", axis = 0, keepdim = true} : tensor<[1, N] x i64>\n"
+                                         "  %three = const() {value = 3.0} : f32\n"
+                                         "  %q = div(%X, %three) : tensor<[M, N] x f32>\n"
+                                         "  %c = graph.arg(%q) {kind = \"max\", axis = 1} : tensor<[M] x i64>\n"
+                                         "  return(%a, %b, %c) {names = [\"a\", \"b\", \"c\"]}\n}\n";
     static const float x[] = {1, 5, 5, -2, 7, NAN, 9, NAN, 4, 3, 2, 1};
     static const int64_t rows[] = {1, 1, 0}, columns[] = {0, 1, 2, 1};
     Arena *arena = arena_create();
     Evaluator *ev = bind(arena, text, 3, 4, (const void *[]){x}, false);
-    EvalResult a = graph_all(arena, ev, 0), b = graph_all(arena, ev, 1),
-               c = graph_all(arena, ev, 2);
+    EvalResult a = graph_all(arena, ev, 0), b = graph_all(arena, ev, 1), c = graph_all(arena, ev, 2);
     for (int i = 0; i < 3; i++) CHECK(a.integer[i] == rows[i] && !a.undecided[i] && !a.bound[i]);
     for (int i = 0; i < 4; i++) CHECK(b.integer[i] == columns[i] && !b.undecided[i]);
     CHECK(c.undecided[0] && c.bound[0] == INFINITY); /* two quotients of one value */
@@ -94,15 +89,14 @@ static void check_arg(void) {
 }
 
 static void check_sort(void) {
-    static const char *const text = HEAD
-        "  %v, %i = graph.sort(%X) {axis = 1} : tensor<[M, N] x f32>, tensor<[M, N] x i64>\n"
-        "  %w, %k = graph.sort(%X) {axis = 1, descending = true} : tensor<[M, N] x f32>, "
-        "tensor<[M, N] x i64>\n"
-        "  %three = const() {value = 3.0} : f32\n"
-        "  %q = div(%X, %three) : tensor<[M, N] x f32>\n"
-        "  %s, %t = graph.sort(%q) {axis = 1} : tensor<[M, N] x f32>, tensor<[M, N] x i64>\n"
-        "  return(%v, %i, %w, %k, %s, %t) {names = [\"v\", \"i\", \"w\", \"k\", \"s\", \"t\"]}\n"
-        "}\n";
+    static const char *const text = HEAD "  %v, %i = graph.sort(%X) {axis = 1} : tensor<[M, N] x f32>, tensor<[M, N] x i64>\n"
+                                         "  %w, %k = graph.sort(%X) {axis = 1, descending = true} : tensor<[M, N] x f32>, "
+                                         "tensor<[M, N] x i64>\n"
+                                         "  %three = const() {value = 3.0} : f32\n"
+                                         "  %q = div(%X, %three) : tensor<[M, N] x f32>\n"
+                                         "  %s, %t = graph.sort(%q) {axis = 1} : tensor<[M, N] x f32>, tensor<[M, N] x i64>\n"
+                                         "  return(%v, %i, %w, %k, %s, %t) {names = [\"v\", \"i\", \"w\", \"k\", \"s\", \"t\"]}\n"
+                                         "}\n";
     static const float x[] = {3, 1, NAN, 1, -2};
     static const double up[] = {-2, 1, 1, 3, NAN}, down[] = {3, 1, 1, -2, NAN};
     static const int64_t up_at[] = {4, 1, 3, 0, 2}, down_at[] = {0, 1, 3, 4, 2};
@@ -111,8 +105,7 @@ static void check_sort(void) {
     EvalResult r[6];
     for (unsigned o = 0; o < 6; o++) r[o] = graph_all(arena, ev, o);
     for (int i = 0; i < 5; i++) {
-        CHECK(i == 4 ? isnan(r[0].value[i]) && isnan(r[2].value[i])
-                     : r[0].value[i] == up[i] && r[2].value[i] == down[i]);
+        CHECK(i == 4 ? isnan(r[0].value[i]) && isnan(r[2].value[i]) : r[0].value[i] == up[i] && r[2].value[i] == down[i]);
         CHECK(r[1].integer[i] == up_at[i] && !r[1].undecided[i]);
         CHECK(r[3].integer[i] == down_at[i] && !r[3].undecided[i]);
         CHECK(!r[4].undecided[i] && (i == 4 || r[4].bound[i] > 0));
@@ -122,17 +115,16 @@ static void check_sort(void) {
 }
 
 static void check_moves(void) {
-    static const char *const text =
-        "sketchc.ir 1\n"
-        "func @g graph (tensor %X: tensor<[M, N] x i32> in, tensor %Z: tensor<[M, 2] x i32> in, "
-        "symbol %M: index, symbol %N: index) {\n"
-        "  %c = graph.concat(%X, %Z, %X) {axis = 1} : tensor<[M, 2*N + 2] x i32>\n"
-        "  %f = graph.flip(%c) {axis = 1} : tensor<[M, 2*N + 2] x i32>\n"
-        "  %i = graph.iota() {axis = 1} : tensor<[M, N] x i32>\n"
-        "  %s = add(%X, %i) : tensor<[M, N] x i32>\n"
-        "  %o = graph.reduce(%s) {kind = \"or\", axes = [1]} : tensor<[M] x i32>\n"
-        "  %a = graph.reduce(%s) {kind = \"and\", axes = [0, 1]} : tensor<[] x i32>\n"
-        "  return(%f, %s, %o, %a) {names = [\"f\", \"s\", \"o\", \"a\"]}\n}\n";
+    static const char *const text = "sketchc.ir 1\n"
+                                    "func @g graph (tensor %X: tensor<[M, N] x i32> in, tensor %Z: tensor<[M, 2] x i32> in, "
+                                    "symbol %M: index, symbol %N: index) {\n"
+                                    "  %c = graph.concat(%X, %Z, %X) {axis = 1} : tensor<[M, 2*N + 2] x i32>\n"
+                                    "  %f = graph.flip(%c) {axis = 1} : tensor<[M, 2*N + 2] x i32>\n"
+                                    "  %i = graph.iota() {axis = 1} : tensor<[M, N] x i32>\n"
+                                    "  %s = add(%X, %i) : tensor<[M, N] x i32>\n"
+                                    "  %o = graph.reduce(%s) {kind = \"or\", axes = [1]} : tensor<[M] x i32>\n"
+                                    "  %a = graph.reduce(%s) {kind = \"and\", axes = [0, 1]} : tensor<[] x i32>\n"
+                                    "  return(%f, %s, %o, %a) {names = [\"f\", \"s\", \"o\", \"a\"]}\n}\n";
     static const int32_t x[] = {1, 2, 3, 7, 6, 5}, z[] = {10, 11, 12, 13};
     static const int64_t want[] = {3, 2, 1, 11, 10, 3, 2, 1, 5, 6, 7, 13, 12, 5, 6, 7};
     Arena *arena = arena_create();
@@ -145,20 +137,19 @@ static void check_moves(void) {
     arena_destroy(arena);
 }
 
-static const char *const lookup =
-    "sketchc.ir 1\n"
-    "func @g graph (tensor %X: tensor<[M] x f32> in, tensor %K: tensor<[N] x i32> in, "
-    "symbol %M: index, symbol %N: index) {\n"
-    "  %r = graph.generic(%N) {outer = 1} : tensor<[N] x f32> (%i: index) {\n"
-    "    %k = graph.element(%K, %i) : i32\n"
-    "    %j = cast(%k) : index\n"
-    "    %v = graph.element(%X, %j) PAD: f32\n"
-    "    %zero = const() {value = 0} : i32\n"
-    "    %c = le(%zero, %k) : bool\n"
-    "    %none = const() {value = 0.5} : f32\n"
-    "    %w = select(%c, %v, %none) : f32\n"
-    "    yield(%w)\n  }\n"
-    "  return(%r) {names = [\"r\"]}\n}\n";
+static const char *const lookup = "sketchc.ir 1\n"
+                                  "func @g graph (tensor %X: tensor<[M] x f32> in, tensor %K: tensor<[N] x i32> in, "
+                                  "symbol %M: index, symbol %N: index) {\n"
+                                  "  %r = graph.generic(%N) {outer = 1} : tensor<[N] x f32> (%i: index) {\n"
+                                  "    %k = graph.element(%K, %i) : i32\n"
+                                  "    %j = cast(%k) : index\n"
+                                  "    %v = graph.element(%X, %j) PAD: f32\n"
+                                  "    %zero = const() {value = 0} : i32\n"
+                                  "    %c = le(%zero, %k) : bool\n"
+                                  "    %none = const() {value = 0.5} : f32\n"
+                                  "    %w = select(%c, %v, %none) : f32\n"
+                                  "    yield(%w)\n  }\n"
+                                  "  return(%r) {names = [\"r\"]}\n}\n";
 
 /* An index read from a tensor: outside is an error unless padded, or not taken by a select. */
 static void check_lookup(void) {
@@ -169,8 +160,7 @@ static void check_lookup(void) {
         Str text;
         str_init(&text);
         const char *at = strstr(lookup, "PAD");
-        str_printf(&text, "%.*s%s%s", (int)(at - lookup), lookup, padded ? "{pad = -4.0} " : "",
-                   at + 3);
+        str_printf(&text, "%.*s%s%s", (int)(at - lookup), lookup, padded ? "{pad = -4.0} " : "", at + 3);
         for (int bad = 0; bad < 2; bad++) {
             const void *data[] = {x, bad ? outside : inside};
             Evaluator *ev = bind(arena, text.data, 3, 4, data, false);
@@ -196,12 +186,8 @@ static void check_philox(void) {
         uint32_t counter[4], key[2], out[4];
     } KNOWN[] = {
         {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
-        {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
-         {0xffffffff, 0xffffffff},
-         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
-         {0xa4093822, 0x299f31d0},
-         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+        {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
     for (size_t i = 0; i < COUNT_OF(KNOWN); i++) {
         uint32_t out[4];

@@ -89,8 +89,7 @@ static void check_clamped(void) {
                             "  %y = cast(%m) : tensor<[N] x f8e4m3>\n"
                             "  return(%y) {names = [\"Y\"]}\n",
                             x);
-    for (int i = 0; i < COUNT; i++)
-        CHECK(r.value[i] == 448 && r.bound[i] == 0 && !r.undecided[i]);
+    for (int i = 0; i < COUNT; i++) CHECK(r.value[i] == 448 && r.bound[i] == 0 && !r.undecided[i]);
     arena_destroy(arena);
 }
 
@@ -156,12 +155,12 @@ static void check_whole(void) {
                             "  %y = cast(%s) : tensor<[N] x i8>\n"
                             "  return(%y) {names = [\"Y\"]}\n",
                             x);
-    for (int i = 0; i < COUNT; i++)
-        CHECK(r.integer[i] == (int64_t)rintf(x[i]) + 3 && r.bound[i] == 0 && !r.undecided[i]);
+    for (int i = 0; i < COUNT; i++) CHECK(r.integer[i] == (int64_t)rintf(x[i]) + 3 && r.bound[i] == 0 && !r.undecided[i]);
     arena_destroy(arena);
 }
 
-/* A softmax's weights as bf16, by which an input that is 0 where the greatest weight is is multiplied: what is left are weights below 2^-126. */
+/* A softmax's weights as bf16, by which an input that is 0 where the greatest weight is is multiplied: what is left are weights below
+ * 2^-126. */
 static const char weights[] = "  %%m = graph.reduce(%%X) {kind = \"max\", axes = [0], keepdim = true} : tensor<[1] x f32>\n"
                               "  %%b = graph.broadcast(%%m) {axes = [0]} : tensor<[N] x f32>\n"
                               "  %%d = sub(%%X, %%b) : tensor<[N] x f32>\n"
@@ -177,8 +176,9 @@ static void check_weights(void) {
     Arena *arena = arena_create();
     float x[COUNT];
     for (int i = 0; i < COUNT; i++) x[i] = i ? -88 : 0;
-    static const char product[] = "  %v = cast(%X) : tensor<[N] x bf16>\n"
-                                  "  %o = graph.contract(%w, %v) {batch_a = [], batch_b = [], sum_a = [0], sum_b = [0]} : tensor<[] x f32>\n";
+    static const char product[] =
+        "  %v = cast(%X) : tensor<[N] x bf16>\n"
+        "  %o = graph.contract(%w, %v) {batch_a = [], batch_b = [], sum_a = [0], sum_b = [0]} : tensor<[] x f32>\n";
     const char *factors = arena_printf(arena, "%s  return(%%o) {names = [\"Y\"]}\n", product);
     const char *both = arena_printf(arena, "%s  return(%%w, %%o) {names = [\"Y\", \"O\"]}\n", product);
     EvalResult r = evaluate(arena, arena_printf(arena, weights, factors), x);
@@ -227,7 +227,7 @@ static void check_order_of_products(void) {
         {10, 1, 1, 60, NO_NUMBER, NO_NUMBER, INFINITY},
         {-10, 1, 1, 199, NO_NUMBER, NO_NUMBER, -INFINITY},
         {0.1f, 1e3f, 1, 100, IN_DOUBT, IN_DOUBT, 0}, /* of which 60 of the first are 0 */
-        {1e30f, 1e-30f, 2, 60, NUMBER, NUMBER, 2}, /* beyond double on the way */
+        {1e30f, 1e-30f, 2, 60, NUMBER, NUMBER, 2},   /* beyond double on the way */
         {1e-30f, 1e30f, 2, 60, NUMBER, NUMBER, 2},
         {1e-30f, 1, 2, 60, NUMBER, NUMBER, 0},
     };
@@ -287,16 +287,19 @@ static void check_fused_products(void) {
     arena_destroy(arena);
 }
 
-/* An infinite term decides a sum: whatever rounds beside it changes nothing. What may overflow on the way, or be another number, decides none. */
+/* An infinite term decides a sum: whatever rounds beside it changes nothing. What may overflow on the way, or be another number, decides
+ * none. */
 static void check_infinite_terms(void) {
     static const struct {
         float first, second, last;
         Outcome want;
         double value;
     } rows[] = {
-        {1, 1, INFINITY, NO_NUMBER, INFINITY},   {-0.1f, 3, -INFINITY, NO_NUMBER, -INFINITY}, {INFINITY, 1, -INFINITY, NO_NUMBER, NAN},
-        {NAN, 1, -INFINITY, NO_NUMBER, NAN},     {3e38f, 1, INFINITY, NO_NUMBER, INFINITY},    {3e38f, 3e38f, -INFINITY, IN_DOUBT, 0},
-        {3e38f, -3e38f, INFINITY, IN_DOUBT, 0},  {3e38f, 3e38f, 1, IN_DOUBT, 0},               {3e38f, 3e38f, NAN, NO_NUMBER, NAN},
+        {1, 1, INFINITY, NO_NUMBER, INFINITY},     {-0.1f, 3, -INFINITY, NO_NUMBER, -INFINITY},
+        {INFINITY, 1, -INFINITY, NO_NUMBER, NAN},  {NAN, 1, -INFINITY, NO_NUMBER, NAN},
+        {3e38f, 1, INFINITY, NO_NUMBER, INFINITY}, {3e38f, 3e38f, -INFINITY, IN_DOUBT, 0},
+        {3e38f, -3e38f, INFINITY, IN_DOUBT, 0},    {3e38f, 3e38f, 1, IN_DOUBT, 0},
+        {3e38f, 3e38f, NAN, NO_NUMBER, NAN},
     };
     static const char *const forms[] = {
         "  %y = graph.reduce(%X) {kind = \"add\", axes = [0]} : tensor<[] x f32>\n",
@@ -321,7 +324,8 @@ static void check_infinite_parts(void) {
     for (size_t i = 0; i < COUNT_OF(precisions); i++) {
         Arena *arena = arena_create();
         const char *body = arena_printf(arena,
-                                        "  %%y = graph.contract(%%X, %%X) {batch_a = [], batch_b = [], sum_a = [0], sum_b = [0], precision = \"%s\"} : tensor<[] x f32>\n"
+                                        "  %%y = graph.contract(%%X, %%X) {batch_a = [], batch_b = [], sum_a = [0], sum_b = [0], precision "
+                                        "= \"%s\"} : tensor<[] x f32>\n"
                                         "  return(%%y) {names = [\"Y\"]}\n",
                                         precisions[i]);
         bool parts = strstr(precisions[i], "x3") != NULL;

@@ -8,8 +8,7 @@ static Shape make_shape(const char *name, Dtype dtype, int64_t rows, int64_t col
     return (Shape){name, dtype, 2, {rows, columns}, rows * columns};
 }
 
-static InputSpec make_spec(const Shape *shape, const char *generator, size_t count,
-                           const double *args) {
+static InputSpec make_spec(const Shape *shape, const char *generator, size_t count, const double *args) {
     InputSpec spec;
     const char *error = NULL;
     CHECK(input_spec_init(&spec, 7, shape, generator, count, args, &error));
@@ -17,8 +16,7 @@ static InputSpec make_spec(const Shape *shape, const char *generator, size_t cou
 }
 
 static double element(const InputSpec *spec, const void *buffer, int64_t i) {
-    return dtype_read(spec->shape.dtype,
-                      (const char *)buffer + (size_t)i * dtype_size(spec->shape.dtype));
+    return dtype_read(spec->shape.dtype, (const char *)buffer + (size_t)i * dtype_size(spec->shape.dtype));
 }
 
 static void check_fill(const InputSpec *spec) {
@@ -27,8 +25,7 @@ static void check_fill(const InputSpec *spec) {
     char *whole = malloc((size_t)n * size), *pieces = malloc((size_t)n * size);
     CHECK(whole && pieces);
     input_fill(spec, whole, 0, n, 4);
-    for (int64_t at = 0; at < n; at += 777)
-        input_fill(spec, pieces + (size_t)at * size, at, at + 777 < n ? at + 777 : n, 1);
+    for (int64_t at = 0; at < n; at += 777) input_fill(spec, pieces + (size_t)at * size, at, at + 777 < n ? at + 777 : n, 1);
     CHECK(memcmp(whole, pieces, (size_t)n * size) == 0);
     for (int64_t i = 0; i < n; i += 13) {
         double want = input_value(spec, i), got = element(spec, whole, i), listed;
@@ -45,9 +42,8 @@ static void check_fill(const InputSpec *spec) {
 }
 
 static void check_all_dtypes(void) {
-    static const char *const generators[] = {"uniform", "normal",    "exact", "zeros", "ones",
-                                             "arange",  "symmetric", "triu",  "tril",  "softmax",
-                                             "one_hot", "permutation", "wide"};
+    static const char *const generators[] = {"uniform", "normal", "exact",   "zeros",   "ones",        "arange", "symmetric",
+                                             "triu",    "tril",   "softmax", "one_hot", "permutation", "wide"};
     for (int t = 1; t < DTYPE_COUNT; t++) {
         Shape shape = make_shape("X", (Dtype)t, 300, 300);
         for (size_t g = 0; g < COUNT_OF(generators); g++) {
@@ -91,8 +87,7 @@ static void check_tails(void) {
 static void check_structure(void) {
     Shape square = make_shape("S", DTYPE_F32, 65, 65), rows = make_shape("P", DTYPE_F32, 9, 31);
     InputSpec symmetric = make_spec(&square, "symmetric", 0, NULL);
-    InputSpec upper = make_spec(&square, "triu", 0, NULL),
-              soft = make_spec(&rows, "softmax", 0, NULL);
+    InputSpec upper = make_spec(&square, "triu", 0, NULL), soft = make_spec(&rows, "softmax", 0, NULL);
     for (int64_t i = 0; i < 65; i++)
         for (int64_t j = 0; j < 65; j++) {
             CHECK(input_value(&symmetric, i * 65 + j) == input_value(&symmetric, j * 65 + i));
@@ -152,8 +147,7 @@ static void check_rows(void) {
     for (size_t k = 0; k < COUNT_OF(lengths); k++) {
         int64_t n = lengths[k], same = 0, moved = 0, before = -1;
         Shape shape = make_shape("X", DTYPE_I32, 20, n);
-        InputSpec permutation = make_spec(&shape, "permutation", 0, NULL),
-                  one_hot = make_spec(&shape, "one_hot", 0, NULL);
+        InputSpec permutation = make_spec(&shape, "permutation", 0, NULL), one_hot = make_spec(&shape, "one_hot", 0, NULL);
         for (int64_t row = 0; row < 20; row++) {
             bool seen[1000] = {false};
             int64_t ones = 0, at = -1;

@@ -56,32 +56,31 @@ static void check_presence(void) {
     give_ramp(&b, "X", 6);
     float *y = give(&b, "Y", 6 * 4), *s = give(&b, "S", 6 * 4);
     SymbolValue n = {"N", 6};
-    expect_run(
-        &b,
-        "sketchc.ir 1\n"
-        "func @f tile open (tensor %X: tensor<[N] x f32> in, tensor %Y: tensor<[N] x f32> out, "
-        "tensor %S: tensor<[6] x f32> out, symbol %N: index) {\n"
-        "  %c0 = const() {value = 0} : index\n  %c1 = const() {value = 1} : index\n"
-        "  %c2 = const() {value = 2} : index\n  %c3 = const() {value = 3} : index\n"
-        "  %c4 = const() {value = 4} : index\n"
-        "  parallel(%c0, %c2, %c1) (%i: index) {\n"
-        "    %lo = mul(%i, %c4) : index\n    %hi = add(%lo, %c4) : index\n"
-        "    %x = tile.load(%X, %lo, %hi) {axes = \"r\"} : tile<[4] x f32>\n"
-        "    %neg = neg(%x) : tile<[4] x f32>\n"
-        "    %m = tile.reduce(%neg) {kind = \"max\", axes = [0]} : tile<[] x f32>\n"
-        "    %n = tile.count(%x) {axes = [0]} : index\n"
-        "    %nf = cast(%n) : f32\n"
-        "    %g = tile.fill(%x) {value = 100.0} : tile<[4] x f32>\n"
-        "    %t = tile.reduce(%g) {kind = \"add\", axes = [0]} : tile<[] x f32>\n"
-        "    %d = add(%x, %x) : tile<[4] x f32>\n"
-        "    tile.store(%d, %Y, %lo, %hi) {axes = \"r\"}\n"
-        "    %at = mul(%i, %c3) : index\n    %at1 = add(%at, %c1) : index\n"
-        "    %at2 = add(%at, %c2) : index\n"
-        "    tile.store(%m, %S, %at) {axes = \"p\"}\n"
-        "    tile.store(%nf, %S, %at1) {axes = \"p\"}\n"
-        "    tile.store(%t, %S, %at2) {axes = \"p\"}\n"
-        "    yield()\n  }\n  return()\n}\n",
-        1, &n);
+    expect_run(&b,
+               "sketchc.ir 1\n"
+               "func @f tile open (tensor %X: tensor<[N] x f32> in, tensor %Y: tensor<[N] x f32> out, "
+               "tensor %S: tensor<[6] x f32> out, symbol %N: index) {\n"
+               "  %c0 = const() {value = 0} : index\n  %c1 = const() {value = 1} : index\n"
+               "  %c2 = const() {value = 2} : index\n  %c3 = const() {value = 3} : index\n"
+               "  %c4 = const() {value = 4} : index\n"
+               "  parallel(%c0, %c2, %c1) (%i: index) {\n"
+               "    %lo = mul(%i, %c4) : index\n    %hi = add(%lo, %c4) : index\n"
+               "    %x = tile.load(%X, %lo, %hi) {axes = \"r\"} : tile<[4] x f32>\n"
+               "    %neg = neg(%x) : tile<[4] x f32>\n"
+               "    %m = tile.reduce(%neg) {kind = \"max\", axes = [0]} : tile<[] x f32>\n"
+               "    %n = tile.count(%x) {axes = [0]} : index\n"
+               "    %nf = cast(%n) : f32\n"
+               "    %g = tile.fill(%x) {value = 100.0} : tile<[4] x f32>\n"
+               "    %t = tile.reduce(%g) {kind = \"add\", axes = [0]} : tile<[] x f32>\n"
+               "    %d = add(%x, %x) : tile<[4] x f32>\n"
+               "    tile.store(%d, %Y, %lo, %hi) {axes = \"r\"}\n"
+               "    %at = mul(%i, %c3) : index\n    %at1 = add(%at, %c1) : index\n"
+               "    %at2 = add(%at, %c2) : index\n"
+               "    tile.store(%m, %S, %at) {axes = \"p\"}\n"
+               "    tile.store(%nf, %S, %at1) {axes = \"p\"}\n"
+               "    tile.store(%t, %S, %at2) {axes = \"p\"}\n"
+               "    yield()\n  }\n  return()\n}\n",
+               1, &n);
     for (int i = 0; i < 6; i++) CHECK(y[i] == (float)(2 * i + 2));
     static const float want[6] = {-1, 4, 10, -5, 2, 211};
     for (int i = 0; i < 6; i++) CHECK(s[i] == want[i]);
@@ -94,23 +93,22 @@ static void check_slices(void) {
     give_ramp(&b, "X", 5);
     float *y = give(&b, "Y", 8 * 4);
     for (int i = 0; i < 8; i++) y[i] = 7;
-    expect_run(
-        &b,
-        "sketchc.ir 1\n"
-        "func @f tile static (tensor %X: tensor<[5] x f32> in, tensor %Y: tensor<[8] x f32> out) "
-        "{\n"
-        "  %m2 = const() {value = -2} : index\n  %c0 = const() {value = 0} : index\n"
-        "  %c2 = const() {value = 2} : index\n  %c6 = const() {value = 6} : index\n"
-        "  %c9 = const() {value = 9} : index\n  %c8 = const() {value = 8} : index\n"
-        "  %a = tile.load(%X, %m2, %c6) {axes = \"r\"} : tile<[8] x f32>\n"
-        "  tile.store(%a, %Y, %c0, %c8) {axes = \"r\"}\n" /* lanes 2..6 */
-        "  %b = tile.load(%X, %m2, %c6) {axes = \"r\", steps = [2], pad = 50.0} : tile<[4] x f32>\n"
-        "  tile.store(%b, %Y, %c0, %c8) {axes = \"r\", steps = [2], mode = \"max\"}\n"
-        "  %l = tile.load(%X, %c9) {axes = \"p\", pad = -3.0} : tile<[] x f32>\n"
-        "  tile.store(%l, %Y, %c2) {axes = \"p\", mode = \"add\"}\n"
-        "  tile.store(%l, %Y, %c9) {axes = \"p\"}\n" /* outside: nothing */
-        "  return()\n}\n",
-        0, NULL);
+    expect_run(&b,
+               "sketchc.ir 1\n"
+               "func @f tile static (tensor %X: tensor<[5] x f32> in, tensor %Y: tensor<[8] x f32> out) "
+               "{\n"
+               "  %m2 = const() {value = -2} : index\n  %c0 = const() {value = 0} : index\n"
+               "  %c2 = const() {value = 2} : index\n  %c6 = const() {value = 6} : index\n"
+               "  %c9 = const() {value = 9} : index\n  %c8 = const() {value = 8} : index\n"
+               "  %a = tile.load(%X, %m2, %c6) {axes = \"r\"} : tile<[8] x f32>\n"
+               "  tile.store(%a, %Y, %c0, %c8) {axes = \"r\"}\n" /* lanes 2..6 */
+               "  %b = tile.load(%X, %m2, %c6) {axes = \"r\", steps = [2], pad = 50.0} : tile<[4] x f32>\n"
+               "  tile.store(%b, %Y, %c0, %c8) {axes = \"r\", steps = [2], mode = \"max\"}\n"
+               "  %l = tile.load(%X, %c9) {axes = \"p\", pad = -3.0} : tile<[] x f32>\n"
+               "  tile.store(%l, %Y, %c2) {axes = \"p\", mode = \"add\"}\n"
+               "  tile.store(%l, %Y, %c9) {axes = \"p\"}\n" /* outside: nothing */
+               "  return()\n}\n",
+               0, NULL);
     static const float want[8] = {50, 7, 1 - 3, 2, 3, 4, 5, 7};
     for (int i = 0; i < 8; i++) CHECK(y[i] == want[i]);
     arena_destroy(b.arena);
@@ -121,26 +119,25 @@ static void check_gemm(void) {
     Bench b = bench();
     float *x = give_ramp(&b, "A", 3 * 5), *y = give_ramp(&b, "B", 5 * 2);
     float *c = give(&b, "C", 2 * 3 * 4);
-    expect_run(
-        &b,
-        "sketchc.ir 1\n"
-        "func @f tile static (tensor %A: tensor<[3, 5] x f32> in, tensor %B: tensor<[5, 2] x f32> "
-        "in, "
-        "tensor %C: tensor<[2, 3] x f32> out) {\n"
-        "  %c0 = const() {value = 0} : index\n  %c4 = const() {value = 4} : index\n"
-        "  %c8 = const() {value = 8} : index\n"
-        "  %z = const() {value = 0.0} : tile<[4, 4] x f32>\n"
-        "  %r = for(%c0, %c8, %c4, %z) : tile<[4, 4] x f32> (%k: index, %s: tile<[4, 4] x f32>) {\n"
-        "    %e = add(%k, %c4) : index\n"
-        "    %a = tile.load(%A, %c0, %c4, %k, %e) {axes = \"rr\"} : tile<[4, 4] x f32>\n"
-        "    %b = tile.load(%B, %k, %e, %c0, %c4) {axes = \"rr\"} : tile<[4, 4] x f32>\n"
-        "    %bt = tile.transpose(%b) {perm = [1, 0]} : tile<[4, 4] x f32>\n"
-        "    %n = tile.gemm(%a, %bt, %s) {trans_b = true} : tile<[4, 4] x f32>\n"
-        "    yield(%n)\n  }\n"
-        "  %t = tile.transpose(%r) {perm = [1, 0]} : tile<[4, 4] x f32>\n"
-        "  tile.store(%t, %C, %c0, %c4, %c0, %c4) {axes = \"rr\"}\n"
-        "  return()\n}\n",
-        0, NULL);
+    expect_run(&b,
+               "sketchc.ir 1\n"
+               "func @f tile static (tensor %A: tensor<[3, 5] x f32> in, tensor %B: tensor<[5, 2] x f32> "
+               "in, "
+               "tensor %C: tensor<[2, 3] x f32> out) {\n"
+               "  %c0 = const() {value = 0} : index\n  %c4 = const() {value = 4} : index\n"
+               "  %c8 = const() {value = 8} : index\n"
+               "  %z = const() {value = 0.0} : tile<[4, 4] x f32>\n"
+               "  %r = for(%c0, %c8, %c4, %z) : tile<[4, 4] x f32> (%k: index, %s: tile<[4, 4] x f32>) {\n"
+               "    %e = add(%k, %c4) : index\n"
+               "    %a = tile.load(%A, %c0, %c4, %k, %e) {axes = \"rr\"} : tile<[4, 4] x f32>\n"
+               "    %b = tile.load(%B, %k, %e, %c0, %c4) {axes = \"rr\"} : tile<[4, 4] x f32>\n"
+               "    %bt = tile.transpose(%b) {perm = [1, 0]} : tile<[4, 4] x f32>\n"
+               "    %n = tile.gemm(%a, %bt, %s) {trans_b = true} : tile<[4, 4] x f32>\n"
+               "    yield(%n)\n  }\n"
+               "  %t = tile.transpose(%r) {perm = [1, 0]} : tile<[4, 4] x f32>\n"
+               "  tile.store(%t, %C, %c0, %c4, %c0, %c4) {axes = \"rr\"}\n"
+               "  return()\n}\n",
+               0, NULL);
     for (int m = 0; m < 3; m++)
         for (int n = 0; n < 2; n++) {
             float want = 0;
@@ -187,26 +184,25 @@ static void check_rounding(void) {
     float *x = give(&b, "X", 8), *y = give(&b, "Y", 5 * 4);
     x[0] = 1 + 0x1p-12f;
     x[1] = 0x1.000001p0f;
-    expect_run(
-        &b,
-        "sketchc.ir 1\n"
-        "func @f kernel (tensor %X: ptr<f32, global> in, tensor %Y: ptr<f32, global> out) {target "
-        "= \"cpu\"} {\n"
-        "  %c0 = const() {value = 0} : index\n  %c1 = const() {value = 1} : index\n"
-        "  %c2 = const() {value = 2} : index\n  %c3 = const() {value = 3} : index\n"
-        "  %c4 = const() {value = 4} : index\n  %m1 = const() {value = -1.0} : f32\n"
-        "  %x = mem.load(%X, %c0) : f32\n"
-        "  %p = mul(%x, %x) : f32\n  %s = add(%p, %m1) : f32\n  mem.store(%s, %Y, %c0)\n"
-        "  %f = fma(%x, %x, %m1) : f32\n  mem.store(%f, %Y, %c1)\n"
-        "  %h = cast(%x) : f16\n  %hh = mul(%h, %h) : f16\n  %hf = cast(%hh) : f32\n"
-        "  mem.store(%hf, %Y, %c2)\n"
-        "  %big = const() {value = 3000000000.0} : f32\n  %i = cast(%big) : i32\n"
-        "  %one = const() {value = 1} : i32\n  %w = add(%i, %one) : i32\n"
-        "  %wf = cast(%w) : f32\n  mem.store(%wf, %Y, %c3)\n"
-        "  %seven = const() {value = -7} : i32\n  %two = const() {value = 2} : i32\n"
-        "  %q = floordiv(%seven, %two) : i32\n  %qf = cast(%q) : f32\n  mem.store(%qf, %Y, %c4)\n"
-        "  return()\n}\n",
-        0, NULL);
+    expect_run(&b,
+               "sketchc.ir 1\n"
+               "func @f kernel (tensor %X: ptr<f32, global> in, tensor %Y: ptr<f32, global> out) {target "
+               "= \"cpu\"} {\n"
+               "  %c0 = const() {value = 0} : index\n  %c1 = const() {value = 1} : index\n"
+               "  %c2 = const() {value = 2} : index\n  %c3 = const() {value = 3} : index\n"
+               "  %c4 = const() {value = 4} : index\n  %m1 = const() {value = -1.0} : f32\n"
+               "  %x = mem.load(%X, %c0) : f32\n"
+               "  %p = mul(%x, %x) : f32\n  %s = add(%p, %m1) : f32\n  mem.store(%s, %Y, %c0)\n"
+               "  %f = fma(%x, %x, %m1) : f32\n  mem.store(%f, %Y, %c1)\n"
+               "  %h = cast(%x) : f16\n  %hh = mul(%h, %h) : f16\n  %hf = cast(%hh) : f32\n"
+               "  mem.store(%hf, %Y, %c2)\n"
+               "  %big = const() {value = 3000000000.0} : f32\n  %i = cast(%big) : i32\n"
+               "  %one = const() {value = 1} : i32\n  %w = add(%i, %one) : i32\n"
+               "  %wf = cast(%w) : f32\n  mem.store(%wf, %Y, %c3)\n"
+               "  %seven = const() {value = -7} : i32\n  %two = const() {value = 2} : i32\n"
+               "  %q = floordiv(%seven, %two) : i32\n  %qf = cast(%q) : f32\n  mem.store(%qf, %Y, %c4)\n"
+               "  return()\n}\n",
+               0, NULL);
     float product = x[0] * x[0];
     CHECK(y[0] == product - 1 && y[1] == fmaf(x[0], x[0], -1) && y[0] != y[1]);
     CHECK(y[2] == 1); /* 1 + 2^-12 is 1 in f16 */
@@ -217,30 +213,29 @@ static void check_rounding(void) {
 /* ---- Threads ---- */
 
 /* The sum of 64 numbers by two warps: shuffles, shared memory, a barrier. */
-static const char *const block_sum =
-    "sketchc.ir 1\n"
-    "func @f kernel (tensor %X: ptr<f32, global> in, tensor %Y: ptr<f32, global> out) "
-    "{target = \"cuda\", num_warps = 2, shared_bytes = 8, grid_x = aff(2)} {\n"
-    "  %c0 = const() {value = 0} : index\n  %c1 = const() {value = 1} : index\n"
-    "  %n = const() {value = 64} : index\n"
-    "  %block = special() {name = \"ctaid.x\"} : index\n  %tid = special() {name = \"tid.x\"} : "
-    "index\n"
-    "  %lane = special() {name = \"lane\"} : index\n  %warp = special() {name = \"warp\"} : index\n"
-    "  %base = mul(%block, %n) : index\n  %at = add(%base, %tid) : index\n"
-    "  %x = mem.load(%X, %at) {align = 4} : f32\n"
-    "  %s0 = shuffle.xor(%x) {mask = 16} : f32\n  %t0 = add(%x, %s0) : f32\n"
-    "  %s1 = shuffle.xor(%t0) {mask = 8} : f32\n  %t1 = add(%t0, %s1) : f32\n"
-    "  %s2 = shuffle.xor(%t1) {mask = 4} : f32\n  %t2 = add(%t1, %s2) : f32\n"
-    "  %s3 = shuffle.xor(%t2) {mask = 2} : f32\n  %t3 = add(%t2, %s3) : f32\n"
-    "  %s4 = shuffle.xor(%t3) {mask = 1} : f32\n  %t4 = add(%t3, %s4) : f32\n"
-    "  %part = shared.ptr() {offset = 0, bytes = 8} : ptr<f32, shared>\n"
-    "  %first = eq(%lane, %c0) : bool\n"
-    "  mem.store(%t4, %part, %warp, %first)\n"
-    "  barrier() {scope = \"block\"}\n"
-    "  %a = mem.load(%part, %c0) : f32\n  %b = mem.load(%part, %c1) : f32\n"
-    "  %sum = add(%a, %b) : f32\n  %leader = eq(%tid, %c0) : bool\n"
-    "  if(%leader) {\n    mem.store(%sum, %Y, %block)\n    yield()\n  } {}\n"
-    "  return()\n}\n";
+static const char *const block_sum = "sketchc.ir 1\n"
+                                     "func @f kernel (tensor %X: ptr<f32, global> in, tensor %Y: ptr<f32, global> out) "
+                                     "{target = \"cuda\", num_warps = 2, shared_bytes = 8, grid_x = aff(2)} {\n"
+                                     "  %c0 = const() {value = 0} : index\n  %c1 = const() {value = 1} : index\n"
+                                     "  %n = const() {value = 64} : index\n"
+                                     "  %block = special() {name = \"ctaid.x\"} : index\n  %tid = special() {name = \"tid.x\"} : "
+                                     "index\n"
+                                     "  %lane = special() {name = \"lane\"} : index\n  %warp = special() {name = \"warp\"} : index\n"
+                                     "  %base = mul(%block, %n) : index\n  %at = add(%base, %tid) : index\n"
+                                     "  %x = mem.load(%X, %at) {align = 4} : f32\n"
+                                     "  %s0 = shuffle.xor(%x) {mask = 16} : f32\n  %t0 = add(%x, %s0) : f32\n"
+                                     "  %s1 = shuffle.xor(%t0) {mask = 8} : f32\n  %t1 = add(%t0, %s1) : f32\n"
+                                     "  %s2 = shuffle.xor(%t1) {mask = 4} : f32\n  %t2 = add(%t1, %s2) : f32\n"
+                                     "  %s3 = shuffle.xor(%t2) {mask = 2} : f32\n  %t3 = add(%t2, %s3) : f32\n"
+                                     "  %s4 = shuffle.xor(%t3) {mask = 1} : f32\n  %t4 = add(%t3, %s4) : f32\n"
+                                     "  %part = shared.ptr() {offset = 0, bytes = 8} : ptr<f32, shared>\n"
+                                     "  %first = eq(%lane, %c0) : bool\n"
+                                     "  mem.store(%t4, %part, %warp, %first)\n"
+                                     "  barrier() {scope = \"block\"}\n"
+                                     "  %a = mem.load(%part, %c0) : f32\n  %b = mem.load(%part, %c1) : f32\n"
+                                     "  %sum = add(%a, %b) : f32\n  %leader = eq(%tid, %c0) : bool\n"
+                                     "  if(%leader) {\n    mem.store(%sum, %Y, %block)\n    yield()\n  } {}\n"
+                                     "  return()\n}\n";
 
 static const char *replaced(Arena *arena, const char *text, const char *old, const char *with) {
     const char *at = strstr(text, old);
@@ -274,28 +269,26 @@ static void check_threads(void) {
     expect_planted_trap("scope = \"block\"", "scope = \"warp\"", "race");
     expect_planted_trap("%X, %at) {align = 4}", "%X, %at) {align = 8}", "not aligned");
     expect_planted_trap("value = 64", "value = 65", "outside X");
-    expect_planted_trap("(%t4, %part, %warp, %first)", "(%t4, %part, %tid, %first)",
-                        "outside shared memory");
+    expect_planted_trap("(%t4, %part, %warp, %first)", "(%t4, %part, %tid, %first)", "outside shared memory");
 }
 
 /* Four blocks in clusters of two: each thread gives its rank's number to the other block and reads its own. */
-static const char *const neighbours =
-    "sketchc.ir 1\n"
-    "func @f kernel (tensor %X: ptr<f32, global> in, tensor %Y: ptr<f32, global> out) "
-    "{target = \"cuda\", num_warps = 1, shared_bytes = 128, grid_x = aff(4), cluster = [2, 1, 1]} {\n"
-    "  %one = const() {value = 1} : index\n  %n = const() {value = 32} : index\n"
-    "  %block = special() {name = \"ctaid.x\"} : index\n  %tid = special() {name = \"tid.x\"} : index\n"
-    "  %rank = special() {name = \"cluster.rank\"} : index\n"
-    "  %pair = special() {name = \"clusterid.x\"} : index\n"
-    "  %base = mul(%block, %n) : index\n  %at = add(%base, %tid) : index\n"
-    "  %x = mem.load(%X, %at) {align = 4} : f32\n"
-    "  %mine = shared.ptr() {offset = 0, bytes = 128} : ptr<f32, shared>\n"
-    "  %other = sub(%one, %rank) : index\n"
-    "  %theirs = cluster.ptr(%mine, %other) : ptr<f32, cluster>\n"
-    "  barrier() {scope = \"cluster\"}\n  mem.store(%x, %theirs, %tid)\n"
-    "  barrier() {scope = \"cluster\"}\n  %got = mem.load(%mine, %tid) : f32\n"
-    "  %p = cast(%pair) : f32\n  %y = add(%got, %p) : f32\n"
-    "  mem.store(%y, %Y, %at)\n  return()\n}\n";
+static const char *const neighbours = "sketchc.ir 1\n"
+                                      "func @f kernel (tensor %X: ptr<f32, global> in, tensor %Y: ptr<f32, global> out) "
+                                      "{target = \"cuda\", num_warps = 1, shared_bytes = 128, grid_x = aff(4), cluster = [2, 1, 1]} {\n"
+                                      "  %one = const() {value = 1} : index\n  %n = const() {value = 32} : index\n"
+                                      "  %block = special() {name = \"ctaid.x\"} : index\n  %tid = special() {name = \"tid.x\"} : index\n"
+                                      "  %rank = special() {name = \"cluster.rank\"} : index\n"
+                                      "  %pair = special() {name = \"clusterid.x\"} : index\n"
+                                      "  %base = mul(%block, %n) : index\n  %at = add(%base, %tid) : index\n"
+                                      "  %x = mem.load(%X, %at) {align = 4} : f32\n"
+                                      "  %mine = shared.ptr() {offset = 0, bytes = 128} : ptr<f32, shared>\n"
+                                      "  %other = sub(%one, %rank) : index\n"
+                                      "  %theirs = cluster.ptr(%mine, %other) : ptr<f32, cluster>\n"
+                                      "  barrier() {scope = \"cluster\"}\n  mem.store(%x, %theirs, %tid)\n"
+                                      "  barrier() {scope = \"cluster\"}\n  %got = mem.load(%mine, %tid) : f32\n"
+                                      "  %p = cast(%pair) : f32\n  %y = add(%got, %p) : f32\n"
+                                      "  mem.store(%y, %Y, %at)\n  return()\n}\n";
 
 static Bench neighbour_bench(float **y) {
     Bench b = bench();
@@ -363,7 +356,8 @@ static void check_steps(void) {
     arena_destroy(b.arena);
     expect_step_trap("  steps.wait()\n  %w = mem.load(%W, %block) : f32\n", "  %w = mem.load(%W, %block) : f32\n  steps.wait()\n",
                      "W, which a step before writes, is touched before that is waited for");
-    expect_step_trap("  steps.wait()\n", "  mem.store(%x, %Y, %block, %one)\n  steps.wait()\n", "Y is written before the steps before are waited for");
+    expect_step_trap("  steps.wait()\n", "  mem.store(%x, %Y, %block, %one)\n  steps.wait()\n",
+                     "Y is written before the steps before are waited for");
     expect_step_trap("  steps.wait()\n  %w = mem.load(%W, %block) : f32\n", "  %w = add(%x, %x) : f32\n",
                      "Y is written before the steps before are waited for");
     expect_step_trap("  steps.wait()\n  %w = mem.load(%W, %block) : f32\n  %y = add(%x, %w) : f32\n  mem.store(%y, %Y, %block, %one)\n", "",
@@ -415,7 +409,8 @@ static void check_senders(void) {
     expect_sender_trap("{offset = 0, bytes = 8}", "{offset = 252, bytes = 4}", "outside shared memory");
 }
 
-/* Clusters of two, whose blocks copy half of a row of 64 each into both; three rows through one buffer, which warps give back to both blocks. */
+/* Clusters of two, whose blocks copy half of a row of 64 each into both; three rows through one buffer, which warps give back to both
+ * blocks. */
 static const char *const multicast =
     "sketchc.ir 1\n"
     "func @f kernel (tensor %X: ptr<f32, global> in of tensor<[3, 64] x f32>, tensor %Y: ptr<f32, global> out of tensor<[4, 3, 64] x f32>, "
@@ -428,7 +423,8 @@ static const char *const multicast =
     "  %block = special() {name = \"ctaid.x\"} : index\n  %rank = special() {name = \"cluster.rank\"} : index\n"
     "  %zero = const() {value = 0} : index\n  %one = const() {value = 1} : index\n  %two = const() {value = 2} : index\n"
     "  %three = const() {value = 3} : index\n  %wide = const() {value = 32} : index\n  %all = const() {value = 64} : index\n"
-    "  %first = eq(%tid, %zero) : bool\n  %sends = lt(%lane, %two) : bool\n  %half = mul(%rank, %wide) : index\n  %own = mul(%block, %three) : index\n"
+    "  %first = eq(%tid, %zero) : bool\n  %sends = lt(%lane, %two) : bool\n  %half = mul(%rank, %wide) : index\n  %own = mul(%block, "
+    "%three) : index\n"
     "  if(%first) {\n    mbar.init(%full, %zero) {arrivals = 1}\n    mbar.init(%empty, %zero) {arrivals = 4}\n    yield()\n  } {}\n"
     "  barrier() {scope = \"cluster\"}\n"
     "  for(%zero, %three, %one) (%i: index) {\n"
@@ -436,8 +432,10 @@ static const char *const multicast =
     "    if(%first) {\n      mbar.wait(%empty, %zero, %before)\n      mbar.expect(%full, %zero) {bytes = 256}\n"
     "      tma.load(%X_box, %row, %half, %full, %zero, %i, %half) {multicast = true}\n      yield()\n    } {}\n"
     "    mbar.wait(%full, %zero, %parity)\n    %v = mem.load(%row, %tid) : f32\n"
-    "    %line = add(%own, %i) : index\n    %begin = mul(%line, %all) : index\n    %at = add(%begin, %tid) : index\n    mem.store(%v, %Y, %at)\n"
-    "    barrier() {scope = \"warp\"}\n    if(%sends) {\n      mbar.arrive(%empty, %zero, %lane)\n      yield()\n    } {}\n    yield()\n  }\n"
+    "    %line = add(%own, %i) : index\n    %begin = mul(%line, %all) : index\n    %at = add(%begin, %tid) : index\n    mem.store(%v, %Y, "
+    "%at)\n"
+    "    barrier() {scope = \"warp\"}\n    if(%sends) {\n      mbar.arrive(%empty, %zero, %lane)\n      yield()\n    } {}\n    yield()\n  "
+    "}\n"
     "  barrier() {scope = \"cluster\"}\n  return()\n}\n";
 
 static Bench multicast_bench(float **y) {
@@ -468,27 +466,30 @@ static void check_multicast(void) {
     expect_multicast_trap("mbar.arrive(%empty, %zero, %lane)", "mbar.arrive(%empty, %zero, %zero)", "waits for a phase that does not end");
     expect_multicast_trap("mbar.arrive(%empty, %zero, %lane)", "mbar.arrive(%empty, %zero, %two)", "no block of rank 2");
     b = multicast_bench(&y);
-    const char *single = replaced(b.arena, replaced(b.arena, multicast, "scope = \"warp\"", "scope = \"block\""), "arrivals = 4", "arrivals = 2");
+    const char *single =
+        replaced(b.arena, replaced(b.arena, multicast, "scope = \"warp\"", "scope = \"block\""), "arrivals = 4", "arrivals = 2");
     expect_run(&b, replaced(b.arena, single, "lt(%lane, %two)", "lt(%tid, %two)"), 0, NULL);
     for (int i = 0; i < 768; i++) CHECK(y[i] == (float)(i % 192 + 1));
-    expect_trap(&b, replaced(b.arena, replaced(b.arena, single, "scope = \"block\"}\n    if", "scope = \"warp\"}\n    if"), "lt(%lane, %two)", "lt(%tid, %two)"), "race");
+    expect_trap(&b,
+                replaced(b.arena, replaced(b.arena, single, "scope = \"block\"}\n    if", "scope = \"warp\"}\n    if"), "lt(%lane, %two)",
+                         "lt(%tid, %two)"),
+                "race");
     arena_destroy(b.arena);
     expect_multicast_trap("arrivals = 4", "arrivals = 5", "waits for a phase that does not end");
     expect_multicast_trap("    mbar.wait(%full, %zero, %parity)\n", "", "race");
 }
 
 /* Two warpgroups: each thread reads what one of the next warp of its group wrote. */
-static const char *const groups =
-    "sketchc.ir 1\n"
-    "func @f kernel (tensor %X: ptr<f32, global> in, tensor %Y: ptr<f32, global> out) "
-    "{target = \"cuda\", num_warps = 8, shared_bytes = 1024, grid_x = aff(1)} {\n"
-    "  %far = const() {value = 33} : index\n  %tid = special() {name = \"tid.x\"} : index\n"
-    "  %row = shared.ptr() {offset = 0, bytes = 1024} : ptr<f32, shared>\n"
-    "  %x = mem.load(%X, %tid) : f32\n  mem.store(%x, %row, %tid)\n"
-    "  barrier() {scope = \"warpgroup\"}\n"
-    "  %other = xor(%tid, %far) : index\n  %y = mem.load(%row, %other) : f32\n"
-    "  barrier() {scope = \"warpgroup\"}\n  mem.store(%y, %row, %tid)\n"
-    "  mem.store(%y, %Y, %tid)\n  return()\n}\n";
+static const char *const groups = "sketchc.ir 1\n"
+                                  "func @f kernel (tensor %X: ptr<f32, global> in, tensor %Y: ptr<f32, global> out) "
+                                  "{target = \"cuda\", num_warps = 8, shared_bytes = 1024, grid_x = aff(1)} {\n"
+                                  "  %far = const() {value = 33} : index\n  %tid = special() {name = \"tid.x\"} : index\n"
+                                  "  %row = shared.ptr() {offset = 0, bytes = 1024} : ptr<f32, shared>\n"
+                                  "  %x = mem.load(%X, %tid) : f32\n  mem.store(%x, %row, %tid)\n"
+                                  "  barrier() {scope = \"warpgroup\"}\n"
+                                  "  %other = xor(%tid, %far) : index\n  %y = mem.load(%row, %other) : f32\n"
+                                  "  barrier() {scope = \"warpgroup\"}\n  mem.store(%y, %row, %tid)\n"
+                                  "  mem.store(%y, %Y, %tid)\n  return()\n}\n";
 
 static void expect_group_trap(const char *old, const char *with, const char *message) {
     Bench b = bench();
@@ -512,43 +513,41 @@ static void check_groups(void) {
 }
 
 /* Registers by ldmatrix, product by mma, from asynchronous copies: D = A B for 16x16 by 16x8. */
-static const char *const tensor_core =
-    "sketchc.ir 1\n"
-    "func @f kernel (tensor %A: ptr<f16, global> in, tensor %B: ptr<f16, global> in, "
-    "tensor %D: ptr<f32, global> out) {target = \"cuda\", num_warps = 1, shared_bytes = 768} {\n"
-    "  %c0 = const() {value = 0} : index\n  %c1 = const() {value = 1} : index\n"
-    "  %c2 = const() {value = 2} : index\n  %c4 = const() {value = 4} : index\n"
-    "  %c8 = const() {value = 8} : index\n  %c16 = const() {value = 16} : index\n"
-    "  %lane = special() {name = \"lane\"} : index\n"
-    "  %as = shared.ptr() {offset = 0, bytes = 512} : ptr<f16, shared>\n"
-    "  %bs = shared.ptr() {offset = 512, bytes = 256} : ptr<f16, shared>\n"
-    "  %mine = mul(%lane, %c8) : index\n"
-    "  async.copy(%A, %mine, %as, %mine, %c16) {bytes = 16}\n"
-    "  %few = lt(%lane, %c16) : bool\n"
-    "  if(%few) {\n    async.copy(%B, %mine, %bs, %mine, %c16) {bytes = 16}\n    yield()\n  } {}\n"
-    "  async.commit()\n  async.wait() {pending = 0}\n  barrier() {scope = \"block\"}\n"
-    "  %row = mod(%lane, %c16) : index\n  %half = floordiv(%lane, %c16) : index\n"
-    "  %r16 = mul(%row, %c16) : index\n  %h8 = mul(%half, %c8) : index\n"
-    "  %aat = add(%r16, %h8) : index\n"
-    "  %a = atom(%as, %aat) {name = \"ldmatrix.x4\"} : vec<4 x u32>\n"
-    "  %bat = mul(%row, %c8) : index\n"
-    "  %b = atom(%bs, %bat) {name = \"ldmatrix.x2.trans\"} : vec<2 x u32>\n"
-    "  %c = const() {value = 0.0} : vec<4 x f32>\n"
-    "  %d = atom(%a, %b, %c) {name = \"mma.m16n8k16.f32.f16\"} : vec<4 x f32>\n"
-    "  %group = floordiv(%lane, %c4) : index\n  %tig = mod(%lane, %c4) : index\n"
-    "  %col = mul(%tig, %c2) : index\n  %g8 = mul(%group, %c8) : index\n"
-    "  %to = add(%g8, %col) : index\n"
-    "  %d0 = extract(%d) {lane = 0} : f32\n  %d1 = extract(%d) {lane = 1} : f32\n"
-    "  %low = pack(%d0, %d1) : vec<2 x f32>\n  mem.store(%low, %D, %to) {align = 8}\n"
-    "  %d2 = extract(%d) {lane = 2} : f32\n  %d3 = extract(%d) {lane = 3} : f32\n"
-    "  %high = pack(%d2, %d3) : vec<2 x f32>\n"
-    "  %c64 = const() {value = 64} : index\n  %to2 = add(%to, %c64) : index\n"
-    "  mem.store(%high, %D, %to2) {align = 8}\n"
-    "  return()\n}\n";
+static const char *const tensor_core = "sketchc.ir 1\n"
+                                       "func @f kernel (tensor %A: ptr<f16, global> in, tensor %B: ptr<f16, global> in, "
+                                       "tensor %D: ptr<f32, global> out) {target = \"cuda\", num_warps = 1, shared_bytes = 768} {\n"
+                                       "  %c0 = const() {value = 0} : index\n  %c1 = const() {value = 1} : index\n"
+                                       "  %c2 = const() {value = 2} : index\n  %c4 = const() {value = 4} : index\n"
+                                       "  %c8 = const() {value = 8} : index\n  %c16 = const() {value = 16} : index\n"
+                                       "  %lane = special() {name = \"lane\"} : index\n"
+                                       "  %as = shared.ptr() {offset = 0, bytes = 512} : ptr<f16, shared>\n"
+                                       "  %bs = shared.ptr() {offset = 512, bytes = 256} : ptr<f16, shared>\n"
+                                       "  %mine = mul(%lane, %c8) : index\n"
+                                       "  async.copy(%A, %mine, %as, %mine, %c16) {bytes = 16}\n"
+                                       "  %few = lt(%lane, %c16) : bool\n"
+                                       "  if(%few) {\n    async.copy(%B, %mine, %bs, %mine, %c16) {bytes = 16}\n    yield()\n  } {}\n"
+                                       "  async.commit()\n  async.wait() {pending = 0}\n  barrier() {scope = \"block\"}\n"
+                                       "  %row = mod(%lane, %c16) : index\n  %half = floordiv(%lane, %c16) : index\n"
+                                       "  %r16 = mul(%row, %c16) : index\n  %h8 = mul(%half, %c8) : index\n"
+                                       "  %aat = add(%r16, %h8) : index\n"
+                                       "  %a = atom(%as, %aat) {name = \"ldmatrix.x4\"} : vec<4 x u32>\n"
+                                       "  %bat = mul(%row, %c8) : index\n"
+                                       "  %b = atom(%bs, %bat) {name = \"ldmatrix.x2.trans\"} : vec<2 x u32>\n"
+                                       "  %c = const() {value = 0.0} : vec<4 x f32>\n"
+                                       "  %d = atom(%a, %b, %c) {name = \"mma.m16n8k16.f32.f16\"} : vec<4 x f32>\n"
+                                       "  %group = floordiv(%lane, %c4) : index\n  %tig = mod(%lane, %c4) : index\n"
+                                       "  %col = mul(%tig, %c2) : index\n  %g8 = mul(%group, %c8) : index\n"
+                                       "  %to = add(%g8, %col) : index\n"
+                                       "  %d0 = extract(%d) {lane = 0} : f32\n  %d1 = extract(%d) {lane = 1} : f32\n"
+                                       "  %low = pack(%d0, %d1) : vec<2 x f32>\n  mem.store(%low, %D, %to) {align = 8}\n"
+                                       "  %d2 = extract(%d) {lane = 2} : f32\n  %d3 = extract(%d) {lane = 3} : f32\n"
+                                       "  %high = pack(%d2, %d3) : vec<2 x f32>\n"
+                                       "  %c64 = const() {value = 64} : index\n  %to2 = add(%to, %c64) : index\n"
+                                       "  mem.store(%high, %D, %to2) {align = 8}\n"
+                                       "  return()\n}\n";
 
 static void fill_halves(void *data, int n, int seed) {
-    for (int i = 0; i < n; i++)
-        dtype_write(DTYPE_F16, (char *)data + 2 * i, (i * 7 + seed * 3) % 11 - 5);
+    for (int i = 0; i < n; i++) dtype_write(DTYPE_F16, (char *)data + 2 * i, (i * 7 + seed * 3) % 11 - 5);
 }
 
 static double half_at(const void *data, int i) {
@@ -571,8 +570,7 @@ static void check_tensor_core(void) {
     /* Not waited for, the copies have not landed: poison, no products. */
     expect_run(&b, replaced(b.arena, tensor_core, "pending = 0", "pending = 1"), 0, NULL);
     CHECK(isnan(d[0]));
-    expect_trap(&b, replaced(b.arena, tensor_core, "  barrier() {scope = \"block\"}\n", ""),
-                "race");
+    expect_trap(&b, replaced(b.arena, tensor_core, "  barrier() {scope = \"block\"}\n", ""), "race");
     arena_destroy(b.arena);
 }
 
@@ -587,14 +585,13 @@ static void check_collectives(void) {
     Bench b = bench();
     float *y = give(&b, "Y", 128);
     (void)y;
-    const char *text =
-        "sketchc.ir 1\n"
-        "func @f kernel (tensor %Y: ptr<f32, global> out) {target = \"cuda\", num_warps = 1} {\n"
-        "  %lane = special() {name = \"lane\"} : index\n  %c9 = const() {value = 9} : index\n"
-        "  %c1 = const() {value = 1} : index\n  %x = cast(%lane) : f32\n"
-        "  %s = for(%lane, %c9, %c1, %x) : f32 (%i: index, %v: f32) {\n"
-        "    %n = add(%v, %x) : f32\n    yield(%n)\n  }\n"
-        "  mem.store(%s, %Y, %lane)\n  return()\n}\n";
+    const char *text = "sketchc.ir 1\n"
+                       "func @f kernel (tensor %Y: ptr<f32, global> out) {target = \"cuda\", num_warps = 1} {\n"
+                       "  %lane = special() {name = \"lane\"} : index\n  %c9 = const() {value = 9} : index\n"
+                       "  %c1 = const() {value = 1} : index\n  %x = cast(%lane) : f32\n"
+                       "  %s = for(%lane, %c9, %c1, %x) : f32 (%i: index, %v: f32) {\n"
+                       "    %n = add(%v, %x) : f32\n    yield(%n)\n  }\n"
+                       "  mem.store(%s, %Y, %lane)\n  return()\n}\n";
     expect_run(&b, text, 0, NULL); /* trip counts that differ by lane */
     for (int l = 0; l < 32; l++) CHECK(y[l] == (float)(l < 9 ? l * (10 - l) : l));
     arena_destroy(b.arena);
@@ -605,23 +602,22 @@ static void check_frags(void) {
     Bench b = bench();
     give_ramp(&b, "X", 8);
     float *y = give(&b, "Y", 32);
-    expect_run(
-        &b,
-        "sketchc.ir 1\n"
-        "func @f kernel (tensor %X: ptr<f32, global> in, tensor %Y: ptr<f32, global> out) {target "
-        "= \"cpu\"} {\n"
-        "  %c4 = const() {value = 4} : index\n"
-        "  %a!1 = map() {extents = [2, 1]} : frag<[2, 4] x f32> (%i: index, %j: index) {\n"
-        "    %at = mul(%i, %c4) : index\n    %v = mem.load(%X, %at) {align = 16} : vec<4 x f32>\n"
-        "    yield(%v)\n  }\n"
-        "  %b!1 = map() {extents = [2, 4]} : frag<[2, 4] x f32> (%k: index, %l: index) {\n"
-        "    %e = frag.get(%a, %k, %l) : f32\n    %s = mul(%e, %e) : f32\n    yield(%s)\n  }\n"
-        "  map() {extents = [2, 1]} (%m: index, %n: index) {\n"
-        "    %to = mul(%m, %c4) : index\n    %z = mul(%n, %c4) : index\n"
-        "    %w = frag.get(%b, %m, %z) : vec<4 x f32>\n"
-        "    mem.store(%w, %Y, %to) {align = 16}\n    yield()\n  }\n"
-        "  return()\n}\n",
-        0, NULL);
+    expect_run(&b,
+               "sketchc.ir 1\n"
+               "func @f kernel (tensor %X: ptr<f32, global> in, tensor %Y: ptr<f32, global> out) {target "
+               "= \"cpu\"} {\n"
+               "  %c4 = const() {value = 4} : index\n"
+               "  %a!1 = map() {extents = [2, 1]} : frag<[2, 4] x f32> (%i: index, %j: index) {\n"
+               "    %at = mul(%i, %c4) : index\n    %v = mem.load(%X, %at) {align = 16} : vec<4 x f32>\n"
+               "    yield(%v)\n  }\n"
+               "  %b!1 = map() {extents = [2, 4]} : frag<[2, 4] x f32> (%k: index, %l: index) {\n"
+               "    %e = frag.get(%a, %k, %l) : f32\n    %s = mul(%e, %e) : f32\n    yield(%s)\n  }\n"
+               "  map() {extents = [2, 1]} (%m: index, %n: index) {\n"
+               "    %to = mul(%m, %c4) : index\n    %z = mul(%n, %c4) : index\n"
+               "    %w = frag.get(%b, %m, %z) : vec<4 x f32>\n"
+               "    mem.store(%w, %Y, %to) {align = 16}\n    yield()\n  }\n"
+               "  return()\n}\n",
+               0, NULL);
     for (int i = 0; i < 8; i++) CHECK(y[i] == (float)((i + 1) * (i + 1)));
     arena_destroy(b.arena);
 }
@@ -644,8 +640,8 @@ static void check_strides(void) {
     for (int i = 0; i < 6; i++) CHECK(x[i] == (float)(i + 1) * (i % 2 ? 2.0f : 1.0f));
     Bench stray = bench();
     give_ramp(&stray, "X", 6);
-    CHECK(!run(&stray, replaced(stray.arena, twice, "mem.store(%y, %X, %at)", "%no = add(%row, %c1) : index\n    mem.store(%y, %X, %no)"), 2,
-               sizes) &&
+    CHECK(!run(&stray, replaced(stray.arena, twice, "mem.store(%y, %X, %at)", "%no = add(%row, %c1) : index\n    mem.store(%y, %X, %no)"),
+               2, sizes) &&
           strstr(stray.error, "which is none of the tensor's"));
     arena_destroy(b.arena);
     arena_destroy(stray.arena);
@@ -655,11 +651,10 @@ static void check_limits(void) {
     Bench b = bench();
     SymbolValue n = {"N", 1000000};
     Sizes sizes = {1, &n};
-    IrModule *m = graph_parse(
-        b.arena, "sketchc.ir 1\n"
-                 "func @f kernel (symbol %N: index) {target = \"cpu\"} {\n"
-                 "  %c0 = const() {value = 0} : index\n  %c1 = const() {value = 1} : index\n"
-                 "  for(%c0, %N, %c1) (%i: index) {\n    yield()\n  }\n  return()\n}\n");
+    IrModule *m = graph_parse(b.arena, "sketchc.ir 1\n"
+                                       "func @f kernel (symbol %N: index) {target = \"cpu\"} {\n"
+                                       "  %c0 = const() {value = 0} : index\n  %c1 = const() {value = 1} : index\n"
+                                       "  for(%c0, %N, %c1) (%i: index) {\n    yield()\n  }\n  return()\n}\n");
     InterpretArgs args = {.sizes = &sizes, .step_limit = 1000};
     CHECK(!interpret_module(b.arena, m, &args, &b.error) && strstr(b.error, "step limit"));
     n.value = 100;

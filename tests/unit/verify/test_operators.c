@@ -20,16 +20,13 @@ static Example evaluate(const char *tensors, const char *equations) {
     for (int k = 0; k < M * N; k++) c.x[k] = (float)((k * 37 + 11) % 23) / 7.0F - 1.5F;
     for (int k = 0; k < K * N; k++) c.w[k] = (float)((k * 17 + 5) % 19) / 3.0F - 2.0F;
     for (int k = 0; k < M; k++) c.i[k] = (k * 3 + 1) % K;
-    const char *text = arena_printf(
-        c.arena, "operator o {\nsymbols: M, N >= 3, K\ntensors: %s\n%s\n}\n", tensors, equations);
+    const char *text = arena_printf(c.arena, "operator o {\nsymbols: M, N >= 3, K\ntensors: %s\n%s\n}\n", tensors, equations);
     DiagList diags;
     SourceMap *sources = source_map_create(c.arena);
     diag_list_init(&diags, c.arena, sources);
     uint32_t id = source_add(sources, "o.sketch", text, strlen(text));
     File *file = frontend_parse(c.arena, sources, id, &diags);
-    IrModule *m = frontend_check(c.arena, file, &(FrontendOptions){0}, &diags)
-                      ? frontend_build(c.arena, sources, file, &diags)
-                      : NULL;
+    IrModule *m = frontend_check(c.arena, file, &(FrontendOptions){0}, &diags) ? frontend_build(c.arena, sources, file, &diags) : NULL;
     if (!m || !ir_verify(m, &diags)) {
         show_diags(&diags);
         CHECK(false);
@@ -42,8 +39,7 @@ static Example evaluate(const char *tensors, const char *equations) {
     size_t count = 0;
     for (unsigned p = 0; p < f->param_count; p++)
         for (size_t k = 0; k < COUNT_OF(names); k++)
-            if (strcmp(f->params[p].name, names[k]) == 0)
-                data[count++] = memcpy(arena_alloc(c.arena, bytes[k]), all[k], bytes[k]);
+            if (strcmp(f->params[p].name, names[k]) == 0) data[count++] = memcpy(arena_alloc(c.arena, bytes[k]), all[k], bytes[k]);
     c.ev = graph_bind_data(c.arena, f, graph_sizes(c.arena, f, 3, values), data, false);
     return c;
 }
@@ -59,9 +55,8 @@ static void close_to(const EvalResult *r, int at, double want) {
 /* Several reductions in one equation, inside functions. */
 static void test_inner_sums(void) {
     Example c =
-        evaluate("X[M, N]: f32; W[K, N]: f32; Y[M, N]: f32",
-                 "Y[i, j] = X[i, j] / sqrt(sum(k, X[i, k] * X[i, k]) / N) - max(k, X[i, k]) + "
-                 "prod(k in 0:2, relu(X[i, k]) + 1) - mean((p, q), X[p, q]) + min(k, W[k, j])");
+        evaluate("X[M, N]: f32; W[K, N]: f32; Y[M, N]: f32", "Y[i, j] = X[i, j] / sqrt(sum(k, X[i, k] * X[i, k]) / N) - max(k, X[i, k]) + "
+                                                             "prod(k in 0:2, relu(X[i, k]) + 1) - mean((p, q), X[p, q]) + min(k, W[k, j])");
     EvalResult r = graph_all(c.arena, c.ev, 0);
     double mean = 0;
     for (int k = 0; k < M * N; k++) mean += c.x[k] / (M * N);
@@ -74,8 +69,7 @@ static void test_inner_sums(void) {
                 if (k < 2) product *= fmax(c.x[i * N + k], 0) + 1;
             }
             for (int k = 0; k < K; k++) least = fmin(least, c.w[k * N + j]);
-            close_to(&r, i * N + j,
-                     c.x[i * N + j] / sqrt(squares / N) - top + product - mean + least);
+            close_to(&r, i * N + j, c.x[i * N + j] / sqrt(squares / N) - top + product - mean + least);
         }
     arena_destroy(c.arena);
 }
@@ -106,8 +100,7 @@ static double padded(const Example *c, int i, int j, double pad) {
 }
 
 static void test_pad(void) {
-    Example c = evaluate(
-        "X[M, N]: f32; P[M, N]: f32", "P[i, j] = sum(d in 0:3, pad(X, 0)[i, j + d - 1]) + pad(X, 2.5)[i - 1, j]");
+    Example c = evaluate("X[M, N]: f32; P[M, N]: f32", "P[i, j] = sum(d in 0:3, pad(X, 0)[i, j + d - 1]) + pad(X, 2.5)[i - 1, j]");
     EvalResult r = graph_all(c.arena, c.ev, 0);
     for (int i = 0; i < M; i++)
         for (int j = 0; j < N; j++) {
@@ -120,15 +113,13 @@ static void test_pad(void) {
 
 /* Over all indices a reduction is a tensor of rank 0, a value among whole tensors. */
 static void test_whole(void) {
-    Example c = evaluate(
-        "X[M, N]: f32; W[K, N]: f32; S[1]: f32; T[M]: bool; U[M]: bool; C[M]: i32; Z[M]: f32",
-        "S = sum((i, j), X[i, j]) / max((i, j), W[i, j])\n"
-        "T[i] = any(k, X[i, k] > 1.4)\nU[i] = all(k, X[i, k] > -1.4)\n"
-        "C[i] = sum(k, X[i, k] > 0)\n"
-        "R = softmax(X)\nZ[i] = R[i, 2] + sum(k, R[i, k])");
-    EvalResult s = graph_all(c.arena, c.ev, 0), t = graph_all(c.arena, c.ev, 1),
-               u = graph_all(c.arena, c.ev, 2), n = graph_all(c.arena, c.ev, 3),
-               z = graph_all(c.arena, c.ev, 4);
+    Example c = evaluate("X[M, N]: f32; W[K, N]: f32; S[1]: f32; T[M]: bool; U[M]: bool; C[M]: i32; Z[M]: f32",
+                         "S = sum((i, j), X[i, j]) / max((i, j), W[i, j])\n"
+                         "T[i] = any(k, X[i, k] > 1.4)\nU[i] = all(k, X[i, k] > -1.4)\n"
+                         "C[i] = sum(k, X[i, k] > 0)\n"
+                         "R = softmax(X)\nZ[i] = R[i, 2] + sum(k, R[i, k])");
+    EvalResult s = graph_all(c.arena, c.ev, 0), t = graph_all(c.arena, c.ev, 1), u = graph_all(c.arena, c.ev, 2),
+               n = graph_all(c.arena, c.ev, 3), z = graph_all(c.arena, c.ev, 4);
     double sum = 0, top = -INFINITY;
     for (int k = 0; k < M * N; k++) sum += c.x[k];
     for (int k = 0; k < K * N; k++) top = fmax(top, c.w[k]);
@@ -157,14 +148,13 @@ static double row_sum(const Example *c, int m) {
 
 /* A tensor that equations update: each sees what those before it made, also where it reads other elements. */
 static void test_updates(void) {
-    Example c = evaluate("X[M, N]: f32; Y[M]: f32; Z[M]: f32; D[M, N]: f32",
-                         "Y = sum(X, axis=1)\n"
-                         "X = X * 2\n"
-                         "Z[m] = sum(n, X[m, n])\n"
-                         "T = X\n"
-                         "X[m, n] = X[m, N - 1 - n] + 1\n"
-                         "D = T - X\n"
-                         "X = flip(X, axis=0)\n");
+    Example c = evaluate("X[M, N]: f32; Y[M]: f32; Z[M]: f32; D[M, N]: f32", "Y = sum(X, axis=1)\n"
+                                                                             "X = X * 2\n"
+                                                                             "Z[m] = sum(n, X[m, n])\n"
+                                                                             "T = X\n"
+                                                                             "X[m, n] = X[m, N - 1 - n] + 1\n"
+                                                                             "D = T - X\n"
+                                                                             "X = flip(X, axis=0)\n");
     EvalResult x = graph_all(c.arena, c.ev, 0), y = graph_all(c.arena, c.ev, 1);
     EvalResult z = graph_all(c.arena, c.ev, 2), d = graph_all(c.arena, c.ev, 3);
     for (int m = 0; m < M; m++) {
@@ -181,13 +171,12 @@ static void test_updates(void) {
 
 /* Two tensors exchange what they hold; B = A behind A = B reads the new A. */
 static void test_exchange(void) {
-    Example c = evaluate("X[M, N]: f32; Y[M, N]: f32; Z[M, N]: f32",
-                         "T = X\n"
-                         "Y = X + 1\n"
-                         "X = Y * 3\n"
-                         "Y = T\n"
-                         "Z = X - Y\n"
-                         "X = Y\n");
+    Example c = evaluate("X[M, N]: f32; Y[M, N]: f32; Z[M, N]: f32", "T = X\n"
+                                                                     "Y = X + 1\n"
+                                                                     "X = Y * 3\n"
+                                                                     "Y = T\n"
+                                                                     "Z = X - Y\n"
+                                                                     "X = Y\n");
     EvalResult x = graph_all(c.arena, c.ev, 0), y = graph_all(c.arena, c.ev, 1);
     EvalResult z = graph_all(c.arena, c.ev, 2);
     for (int k = 0; k < M * N; k++) {

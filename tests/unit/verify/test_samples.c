@@ -48,14 +48,12 @@ static int64_t value_of(const Sizes *sizes, const char *name) {
 
 static void check_ragged(void) {
     Arena *arena = arena_create();
-    const IrFunc *f =
-        graph_parse(arena,
-                    "sketchc.ir 1\n"
-                    "func @g graph (tensor %X: tensor<[M, K] x f32> in, symbol %M: index, symbol "
-                    "%K: index, "
-                    "symbol %H: index = K//2)\n    require K - 16*(K//16) == 0 \"K % 16 == 0\"\n{\n"
-                    "  return(%X) {names = [\"Y\"]}\n}\n")
-            ->first;
+    const IrFunc *f = graph_parse(arena, "sketchc.ir 1\n"
+                                         "func @g graph (tensor %X: tensor<[M, K] x f32> in, symbol %M: index, symbol "
+                                         "%K: index, "
+                                         "symbol %H: index = K//2)\n    require K - 16*(K//16) == 0 \"K % 16 == 0\"\n{\n"
+                                         "  return(%X) {names = [\"Y\"]}\n}\n")
+                          ->first;
     const Sizes *base = graph_sizes(arena, f, 2, (SymbolValue[]){{"M", 4096}, {"K", 4096}});
     const int64_t tiles[] = {64, 128};
     SizeList list = samples_ragged_sizes(arena, f, base, 2, tiles, 1 << 20);
