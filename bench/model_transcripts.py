@@ -105,7 +105,7 @@ def environment(empty: pathlib.Path) -> dict[str, str]:
 def propose(sketchc: str, operator: str, sample: int, repairs: int, empty: pathlib.Path, *more: str) -> dict:
     done = subprocess.run([sketchc, "-q", "--propose", OPERATORS / f"{operator}.sketch", "-t", "openmp", "--arch=x86-64-v3", "--json", "--alone", "--candidates=1",
                            f"--sample={sample}", f"--repairs={repairs}", "--time-limit=180", *more],
-                          cwd=SOURCE, env=environment(empty), text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                          cwd=SOURCE, env=environment(empty), text=True, check=False, capture_output=True)
     if not done.stdout.startswith("{"):
         return {"status": done.returncode, "error": done.stderr[-2000:], "candidates": []}
     return json.loads(done.stdout) | {"status": done.returncode}

@@ -23,7 +23,7 @@ import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "kernelbench"))
-import run as bench  # noqa: E402: bench/kernelbench/run.py
+import run as bench  # noqa: E402 (bench/kernelbench/run.py)
 from kernel import Kernel  # noqa: E402
 from level1 import PROBLEMS  # noqa: E402
 

@@ -12,7 +12,7 @@ import pathlib
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
-from functools import lru_cache
+from functools import cache
 
 LEVELS, SPACES = 9, 4  # the deepest examples have nine loops
 NOT_FORMATTED = {  # the formatter writes one statement a line, and a case as one logical line
@@ -252,7 +252,7 @@ class Grammar:
 
     # -- names of rules
 
-    @lru_cache(maxsize=None)
+    @cache
     def use(self, key):
         kind, a, *more = key
         base = f"{kind if kind == 'operand' else a}".lower().replace("_", "-")

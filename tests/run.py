@@ -82,7 +82,7 @@ def read_patterns() -> list[str]:
 
 
 def write_long(seed: str, seconds: float, results: list, figures: list) -> None:
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     folder = ROOT / "bench/results/long"
     folder.mkdir(parents=True, exist_ok=True)
     record = {"version": 1, "time": now.isoformat(timespec="seconds"), "commit": commit(), "seed": seed,
@@ -242,7 +242,7 @@ def main() -> int:
     self_check()
     costs.self_check()
     daily.self_check()
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     seed = args.seed or (str(int(now.timestamp())) if args.long else str(day_of_commit(now)))
     print(f"seed: {seed} (--seed={seed} repeats what is drawn)", flush=True)
     status, entries, seconds = run_meson(args, seed)

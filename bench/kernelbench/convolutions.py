@@ -751,7 +751,7 @@ class Rows:
         mark = ", ".join(["n"] + [o.letter for o in c.outer])
         if self.apart:
             return c.turned_input(loops, f"32, {self.row}", f"XV{self.width}[n, {at}{t}, :]", "x", f"{self.input}[n, {at}{t}, :]", mark)
-        shifted = "t*32 - {0}:(t+1)*32 - {0}".format(c.last.padding) if c.last.padding else t
+        shifted = f"t*32 - {c.last.padding}:(t+1)*32 - {c.last.padding}" if c.last.padding else t
         return c.turned_input(loops, f"{self.width}, 32", f"X[n, 0:{self.width}, {at}{shifted}]", "transpose(x, [1, 0])", f"{self.input}[n, {at}{t}, :]", mark)
 
     def product(self, columns):
@@ -807,7 +807,7 @@ class Planes:
         return f"ceil({self.c.all_channels()}, {least}) * {least}"
 
     def views(self):
-        c, (row, last) = self.c, self.c.axes
+        c, row = self.c, self.c.axes[0]
         return (f"view XQ[n: {self.images()}, y: {row.size}, x: {self.width}, c: {self.channels()}] = XN[n, y * {self.width} + x, c];\n"
                 f"view YN[n: B, o: {c.all_results()}, p: {row.out} * {self.width}] = Y[n, o, p // {self.width}, p % {self.width}];\n")
 

@@ -59,7 +59,8 @@ def multiply_adds(text, sizes):
     return extent(names * 3 if len(names) == 1 else names) + second
 
 
-def draw_sizes(rng, names, ranges, text, odd, most={}):
+def draw_sizes(rng, names, ranges, text, odd, most=None):
+    most = most or {}
     while True:
         target = LEAST_ADDS * (MOST_ADDS / LEAST_ADDS) ** rng.random()
         sizes = {names[0]: 1}

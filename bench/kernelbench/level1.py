@@ -416,7 +416,9 @@ def problem(number, name, kind, group, head, equations, sketch, cases, data, tit
     """head: the declarations of the operator. cases: name -> sizes. data: the tensors' distributions. others: (name, sizes, data) of more cases."""
     assert group in GROUPS
 
-    def text(cases, title=title.format(number)):
+    own_title = title.format(number)
+
+    def text(cases, title=own_title):
         all_cases = [(case, sizes, data) for case, sizes in cases.items()] + list(others)
         case_lines = "".join(f"    case {case} {{ {', '.join(f'{k}={v}' for k, v in sizes.items())}; {data} }}\n" for case, sizes, data in all_cases)
         return f"# {title}\noperator {name} {{\n{head}\n\n{equations}\n\n{case_lines}}}\n{sketch}"

@@ -33,7 +33,7 @@ import torch
 import torch.nn.functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from kernel import Kernel, Library  # noqa: E402: bench/kernel.py
+from kernel import Kernel, Library  # noqa: E402 (bench/kernel.py)
 from convolutions import PLAIN as CONVOLUTIONS, SIZES  # noqa: E402
 from drawn import draw, tensor_bytes  # noqa: E402
 from drawn_matrix import draw as draw_matrix  # noqa: E402

@@ -5,7 +5,6 @@
                                          the KNOWN, which meson made a test of
     index.py --update EXAMPLES"""
 import pathlib
-import re
 import sys
 
 BEGIN, END = "<!-- generated: index -->\n", "<!-- end of generated: index -->\n"

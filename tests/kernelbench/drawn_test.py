@@ -5,7 +5,6 @@ verified on the processor.
 
     drawn_test.py SKETCHC KERNELBENCH_FOLDER"""
 import pathlib
-import subprocess
 import sys
 import tempfile
 

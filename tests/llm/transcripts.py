@@ -121,7 +121,7 @@ def main() -> int:
     print("ok own chains")
     drive("page", KEPT, ROOT / "docs/models.md", "--check")
     if list(KEPT.glob("*.jsonl")):
-        print(drive("replay", SKETCHC, KEPT, f"--chains=3"), end="")
+        print(drive("replay", SKETCHC, KEPT, "--chains=3"), end="")
     else:
         print("no transcripts of models are kept in tests/llm/transcripts: none replayed")
     return 0
