@@ -10,6 +10,7 @@
 #include "passes.h"
 #include "sketchc.h"
 #include "target.h"
+#include "targets.h"
 
 /* Why a way to design a sketch fails: one for each place and text. */
 typedef struct DesignReason {
@@ -65,13 +66,11 @@ struct sketchc_artifact {
     Artifact *artifact;
 };
 
-enum { EMIT_NVPTX, EMIT_CUDA, EMIT_OPENMP };
-
 /* A call's view of the options, with defaults filled in. */
 typedef struct {
     sketchc_options given;
     const Target *target;
-    int emitter;
+    EmitTargetId emitter;
     bool line_directives; /* PTX is to name lines of the source, for api_lines_of_code */
 } Compile;
 

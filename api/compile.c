@@ -50,57 +50,33 @@ static bool usage(sketchc_unit *unit, const char *text) {
 
 enum { HAVE_LLVM = SKETCHC_HAVE_LLVM };
 
-static const struct {
-    const char *name, *arch, *form;
-} targets[] = {
-    [EMIT_NVPTX] = {"nvptx", "sm_80", "ptx"},
-    [EMIT_CUDA] = {"cuda", "sm_80", "cuda"},
-    [EMIT_OPENMP] = {"openmp", "x86-64-v3", "c"},
-};
-
-/* Which emitters make a form of code. */
-static const struct {
-    const char *form;
-    bool by[COUNT_OF(targets)]; /* nvptx, cuda, openmp */
-} makers[] = {
-    {"ptx", {true}}, {"llvm", {true}}, {"cubin", {true, true}}, {"cuda", {false, true}}, {"c", {false, false, true}},
-};
-
-static const bool *makers_of(const char *form) {
-    for (size_t i = 0; form && i < COUNT_OF(makers); i++)
-        if (strcmp(makers[i].form, form) == 0) return makers[i].by;
-    return NULL;
+static bool has_form(EmitTargetId target, const EmitForm *form) {
+    return form->targets >> target & 1;
 }
 
-/* The target given, else one that makes the form. */
-static bool choose_emitter(sketchc_unit *unit, const char *name, const char *form, Compile *c) {
-    const bool *by = makers_of(form);
-    size_t t = HAVE_LLVM ? EMIT_NVPTX : EMIT_CUDA;
-    if (name)
-        for (t = 0; t < COUNT_OF(targets) && strcmp(targets[t].name, name) != 0; t++) continue;
-    else if (by)
-        while (t < COUNT_OF(targets) && !by[t]) t++;
-    c->emitter = (int)t;
-    if (!name && t == COUNT_OF(targets))
-        c->emitter = EMIT_NVPTX; /* which will say that it is missing */
-    else if (t == COUNT_OF(targets))
-        return usage(unit, arena_printf(unit->arena, "there is no target \"%s\"; the targets are nvptx, cuda and openmp", name));
-    return !by || by[c->emitter] || usage(unit, arena_printf(unit->arena, "--emit=%s does not go with -t %s", form, name));
+/* The target given, else one that has the form, which says so where it is missing in this build. */
+static bool choose_emitter(sketchc_unit *unit, const char *name, const EmitForm *form, Compile *c) {
+    EmitTargetId usual = HAVE_LLVM ? EMIT_NVPTX : EMIT_CUDA;
+    c->emitter = name ? emit_target_named(name) : !form || has_form(usual, form) ? usual : emit_target_of_form(form);
+    if (c->emitter == EMIT_TARGET_COUNT)
+        return usage(unit, arena_printf(unit->arena, "there is no target \"%s\"; the targets are %s", name, emit_target_list(unit->arena)));
+    return !form || has_form(c->emitter, form) ||
+           usage(unit, arena_printf(unit->arena, "--emit=%s does not go with -t %s", form->name, name));
 }
 
 bool api_target(sketchc_unit *unit, const sketchc_options *options, const char *form, Compile *c) {
     c->given = *options;
-    if (!choose_emitter(unit, options->target, form, c)) return false;
-    const char *name = targets[c->emitter].name, *text = options->target_file;
-    const char *arch = options->arch ? options->arch : targets[c->emitter].arch;
+    if (!choose_emitter(unit, options->target, emit_form_named(form), c)) return false;
+    const EmitTarget *emitter = emit_target(c->emitter);
+    const char *text = options->target_file, *arch = options->arch ? options->arch : emitter->arch;
     c->target = text ? target_parse(unit->arena, &unit->diags, "the target file", text, strlen(text))
                      : target_find(unit->arena, &unit->diags, arch);
     if (!c->target) return false;
     bool cpu = c->target->kind == TARGET_CPU;
     if (unit->file) unit->file->warp_size = cpu ? 1 : c->target->warp_size;
     if (unit->file) unit->file->simd_width = cpu ? c->target->simd_bytes / 4 : 4;
-    if ((c->target->kind == TARGET_CPU) == (c->emitter == EMIT_OPENMP)) return true;
-    return usage(unit, arena_printf(unit->arena, "--arch=%s does not go with -t %s", arch, name));
+    if (cpu == emitter->cpu) return true;
+    return usage(unit, arena_printf(unit->arena, "--arch=%s does not go with -t %s", arch, emitter->name));
 }
 
 /* Does the option's value name passes, as far as it is given? One more word may stand for them. */
@@ -168,28 +144,22 @@ void api_keep_level(IrModule *module, unsigned level) {
     }
 }
 
-static bool emit_form(sketchc_unit *unit, const Compile *c, const IrModule *kernels, const char *form, Str *out) {
-    EmitOptions options = {.arch = c->target->arch, .fault = c->given.fault, .line_directives = c->line_directives};
-    if (strcmp(form, "ptx") == 0) return emit_ptx(kernels, &options, out, &unit->diags);
-    if (strcmp(form, "llvm") == 0) return emit_llvm(kernels, &options, out, &unit->diags);
-    if (strcmp(form, "cuda") == 0) return emit_cuda(kernels, &options, out, &unit->diags);
-    return emit_openmp(kernels, &options, out, &unit->diags);
-}
-
 /* Code beyond this is refused: no assembler takes it in reasonable time. */
 enum { CODE_LIMIT = 16 << 20 };
 
 /* The code, below a comment that says from what and by what it was made. */
-bool api_code(sketchc_unit *unit, const Compile *c, const IrModule *kernels, const char *form, Str *out) {
-    api_head_comment(unit, c->target, strcmp(form, "llvm") == 0 ? ";" : "//", out);
-    if (!emit_form(unit, c, kernels, form, out)) return false;
+bool api_code(sketchc_unit *unit, const Compile *c, const IrModule *kernels, const char *name, Str *out) {
+    const EmitForm *form = emit_form_named(name);
+    EmitOptions options = {.arch = c->target->arch, .fault = c->given.fault, .line_directives = c->line_directives};
+    api_head_comment(unit, c->target, form->comment, out);
+    if (!form->emit(kernels, &options, out, &unit->diags)) return false;
     if (out->len <= CODE_LIMIT) return true;
     diag_report(&unit->diags, DIAG_code_too_large, SPAN_NONE, (long long)out->len, (long long)CODE_LIMIT);
     return false;
 }
 
 const char *api_form(const Compile *c) {
-    return targets[c->emitter].form;
+    return emit_target(c->emitter)->form;
 }
 
 /* The tile function of a built module: what the sketch declares. */
@@ -254,9 +224,9 @@ Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena) {
     Str code;
     str_init(&code);
     Artifact *artifact = NULL;
-    static const ArtifactBlobKind kinds[] = {ARTIFACT_PTX, ARTIFACT_CUDA_C, ARTIFACT_C};
-    if (api_code(unit, c, kernels, targets[c->emitter].form, &code)) {
-        ArtifactBlob blob = {kinds[c->emitter], c->target->arch, (const unsigned char *)code.data, code.len};
+    const EmitTarget *emitter = emit_target(c->emitter);
+    if (api_code(unit, c, kernels, emitter->form, &code)) {
+        ArtifactBlob blob = {emitter->blob, c->target->arch, (const unsigned char *)code.data, code.len};
         const IrFunc *declared = tile_function(signature);
         ArtifactSpec spec = {.kernels = kernels,
                              .signature = declared,
@@ -264,7 +234,7 @@ Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena) {
                              .name = declared ? declared->name : "kernel",
                              .arch = c->target->arch,
                              .tool_version = SKETCHC_VERSION,
-                             .target = c->emitter == EMIT_OPENMP ? ARTIFACT_CPU : ARTIFACT_CUDA,
+                             .target = emitter->cpu ? ARTIFACT_CPU : ARTIFACT_CUDA,
                              .blob_count = 1,
                              .blobs = &blob};
         spec.constexpr_count = api_constexprs(arena, unit->file->sketch, &spec.constexprs);
@@ -390,7 +360,7 @@ static void emit_into(sketchc_unit *unit, const sketchc_options *options, const 
     bool checked = source ? api_check(unit, options) : api_check_with_sketch(unit, options);
     if (form && strcmp(form, "ast") == 0) ast_print(unit->file, out);
     if ((form && strcmp(form, "ast") == 0) || !checked || !api_target(unit, options, form, c)) return;
-    if (!form) form = targets[c->emitter].form;
+    if (!form) form = emit_target(c->emitter)->form;
     if (strcmp(form, "artifact") == 0)
         emit_artifact(unit, c, out);
     else if (strcmp(form, "cubin") == 0)
@@ -405,7 +375,7 @@ static bool known_form(const char *form) {
     static const char *const forms[] = {"ast", "graph", "tile", "kernel", "sketch", "artifact"};
     for (size_t i = 0; form && i < COUNT_OF(forms); i++)
         if (strcmp(forms[i], form) == 0) return true;
-    return !form || makers_of(form);
+    return !form || emit_form_named(form);
 }
 
 static void emit_call(void *call) {
