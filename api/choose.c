@@ -12,13 +12,12 @@
 #define MARGIN_MEMORY 0.05
 #define MARGIN_PRODUCTS 0.20
 
-/* Operations of all kernels together, after unrolling, that an assembler takes in a second or two: where a style has more, another one does
- * with loops what that one unrolls. Those of a product are several to one instruction of a matrix unit. Where no style has so few, some
- * style may have less than all others. */
+/* Operations of all kernels together, after unrolling, that an assembler takes in a second or two: where a style has more, another one does with loops what that
+ * one unrolls. Those of a product are several to one instruction of a matrix unit. Where no style has so few, some style may have less than all others. */
 enum { MODEST_OPS = 32000, MODEST_PRODUCT_OPS = 100000, STEPS_OF_LIMIT = 4 };
 
-/* Work on styles behind the first that lowers, in operations of the IR: about a second and a half at most. A trial has some for the
- * parsing, one that is refused for its code those that it had. */
+/* Work on styles behind the first that lowers, in operations of the IR: about a second and a half at most. A trial has some for the parsing, one that is refused for its code those
+ * that it had. */
 enum { MOST_TRIED = 30000, TRIAL_OPS = 250, LARGE_OPS = 4000 };
 
 typedef struct {

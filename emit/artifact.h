@@ -50,9 +50,9 @@ typedef struct {
     const Aff *derived;  /* SYMBOL computed from others; itself for num_sms, num_cores; else null */
     const Aff *elements; /* WORKSPACE */
     double fallback;     /* SCALAR: its default; NaN: none, the caller must give it */
-    /* MAP: of tensor or workspace number `tensor` (a workspace's extents are the map's), read in boxes of `box` elements along its `rank`
-     * axes, in its dtype; 16-byte pieces permuted within `swizzle` bytes; zero outside of the tensor; tf32: f32 rounded to it. joined: rows
-     * of the map are so many rows of the tensor, each begins one of them further on (0, 1: rows are the tensor's). */
+    /* MAP: of tensor or workspace number `tensor` (a workspace's extents are the map's), read in boxes of `box` elements along its `rank` axes, in its dtype;
+     * 16-byte pieces permuted within `swizzle` bytes; zero outside of the tensor; tf32: f32 rounded to it. joined: rows of the map are so many rows of
+     * the tensor, each begins one of them further on (0, 1: rows are the tensor's). */
     unsigned tensor, swizzle, joined;
     bool tf32;
     unsigned box[ARTIFACT_MAP_RANK];
@@ -126,7 +126,7 @@ typedef struct Artifact {
     size_t blob_count;
     ArtifactBlob *blobs;
     const char *graph;  /* text IR: the operator (without it `verify` is refused) and the cases; may
-                           be null */
+                          be null */
     const char *sketch; /* text IR: the tile functions as they were written, for the sizes that verification chooses; may be null */
 } Artifact;
 

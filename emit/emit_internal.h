@@ -106,8 +106,8 @@ bool range_is_const(Range r);
 
 /* Whether memory behind parameter `index` is only read. */
 bool param_is_read_only(const IrFunc *f, unsigned index);
-/* Do others touch it while the kernel runs, and one of them or the kernel writes: blocks that it meets, a step before that had not ended
- * when it began? Then no compiler may move an access over the waiting, nor may the access go past what keeps the caches coherent. */
+/* Do others touch it while the kernel runs, and one of them or the kernel writes: blocks that it meets, a step before that had not ended when
+ * it began? Then no compiler may move an access over the waiting, nor may the access go past what keeps the caches coherent. */
 bool param_is_shared(const IrFunc *f, unsigned index);
 /* The widest access through parameter `index` in bytes (what its pointer must be aligned to). */
 size_t param_access_bytes(const IrFunc *f, unsigned index);

@@ -225,7 +225,7 @@ struct Expr {
     const Aff *affine; /* integer scalars: the value; null when not affine */
     ConstValue value;  /* CONST_NONE unless known when compiling (constexprs substituted) */
     Expr **bound;      /* CALL: arguments in the order of builtin_params, null where absent;
-                          UNARY, BINARY: the operands. Outputs are null here (see the action) */
+                           UNARY, BINARY: the operands. Outputs are null here (see the action) */
     size_t bound_count;
     Expr *pad;       /* INDEX: pad(X, v)[...]: the value outside; null: none */
     AxisIndex *axes; /* INDEX: one for each axis of the base */
@@ -298,7 +298,7 @@ struct Decl {
     /* sema */
     Type type;
     const Aff *affine;   /* SYMBOL, LOOP, INDEX, integer SCALAR: the leaf; affine LOCAL, integer
-                            CONSTEXPR, derived SYMBOL: the value; PREDEFINED: the leaf */
+                          CONSTEXPR, derived SYMBOL: the value; PREDEFINED: the leaf */
     ConstValue constant; /* CONSTEXPR: the value taken; SCALAR: the default; LOCAL when known */
     Origin origin;       /* CONSTEXPR */
     ConstValue *choices; /* CONSTEXPR: the search space, evaluated */
@@ -350,7 +350,7 @@ typedef enum {
     ACTION_COMPUTE, /* targets = value, an expression over tiles; gemm also reads targets[0] */
     ACTION_SCALAR,  /* targets[i] (DECL_LOCAL) = values[i] */
     ACTION_EQUATION /* in an operator: targets[0] (DECL_TENSOR or DECL_VALUE) = value; index
-                       notation when `indices` are given */
+                        notation when `indices` are given */
 } Action;
 
 typedef enum { STORE_SET, STORE_ADD, STORE_MAX, STORE_MIN } StoreMode;
@@ -494,7 +494,7 @@ struct Block {
     Binding *bindings; /* SKETCH with op: for each symbol, scalar, tensor of the operator */
     size_t binding_count;
     Condition *conditions; /* from constraints of symbols; dims that are expressions are checked
-                              against the tensor's type at launch */
+                               against the tensor's type at launch */
     size_t condition_count;
     Decl **values; /* OPERATOR: undeclared whole-tensor names, in order */
     size_t value_count;

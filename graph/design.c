@@ -212,8 +212,7 @@ static void run_nest(Design *d, const DesignResults *r, bool dry) {
     store_results(d, r);
 }
 
-/* Where every nest does one thing, its own form says how it is walked: a product in blocks, a fold along rows or columns, and all else in
- * pieces of rows. */
+/* Where every nest does one thing, its own form says how it is walked: a product in blocks, a fold along rows or columns, and all else in pieces of rows. */
 static const DesignStyle *nest_style(const Design *d) {
     DesignStyle *s = ARENA_NEW(d->arena, DesignStyle);
     unsigned n = d->outer_count, sides = 0;

@@ -45,8 +45,8 @@ bool design_is_contraction(const IrOp *op);
 /* The same, but for products with a vector: of one row or column. */
 bool design_is_matrix_product(const IrOp *op);
 
-/* Appends `sketch OPERATOR_STYLE implements OPERATOR { ... }`. False, with *error and nothing appended, when the style does not fit the
- * graph. `f` is a graph function; its module's expressions grow. */
+/* Appends `sketch OPERATOR_STYLE implements OPERATOR { ... }`. False, with *error and nothing appended, when the style does not fit the graph. `f` is a graph function;
+ * its module's expressions grow. */
 typedef struct {
     bool vectors; /* the hint "vectorize" means something to the target; naive styles go without */
     bool copies;  /* what tensors hold that are updated in place is copied to workspaces first */

@@ -124,8 +124,7 @@ static const char *pad_text(Design *d, const double *pad, Dtype dtype) {
     return pad ? arena_printf(d->arena, ", pad=%s", design_number(d, *pad, dtype)) : "";
 }
 
-/* Has what is multiplied lane by lane several axes whose last tile is cut off? Present lanes of two such axes are no interval once others
- * lie between them. */
+/* Has what is multiplied lane by lane several axes whose last tile is cut off? Present lanes of two such axes are no interval once others lie between them. */
 static bool ends_twice(const Design *d, unsigned rank, DesignAxis *const *axes) {
     unsigned cut = 0;
     for (unsigned i = 0; i < rank; i++) cut += axes[i]->walk == WALK_TILE;
@@ -190,8 +189,8 @@ DesignTile design_load(Design *d, const char *tensor, const IrType *type, const 
         a[i].axis->contiguous |= i + 1 == type->rank;
     }
     if (inside) pad = NULL;
-    /* Which lanes are outside may change from turn to turn. Of a factor: the other one is 0 there, too, or the product is stored nowhere.
-     * Else where only axes of the output are cut: what is made of these lanes is stored nowhere. */
+    /* Which lanes are outside may change from turn to turn. Of a factor: the other one is 0 there, too, or the product is stored nowhere. Else where only axes of the
+     * output are cut: what is made of these lanes is stored nowhere. */
     bool harmless = d->direct || (d->turns && !cut_fold && dtype_is_float(type->dtype));
     if (!pad && plain && ((harmless && shifted) || ends_twice(d, rank, axes))) pad = &zero;
     /* What stands for elements outside also fills the lanes behind the end of a chunk. */

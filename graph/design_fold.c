@@ -458,8 +458,8 @@ static DesignTile product_probe(Design *d, void *context) {
     return product(d, both[0], both[1]);
 }
 
-/* Would a case have more products added in order than f32 keeps the promise for? A GPU's passes divide such a sum; a CPU's code adds as it
- * is written, so each chunk's products are summed apart there. */
+/* Would a case have more products added in order than f32 keeps the promise for? A GPU's passes divide such a sum; a CPU's code adds as it is written,
+ * so each chunk's products are summed apart there. */
 static bool has_long_chain(const Design *d, const Fold *f) {
     for (size_t i = 0; d->vectors && i < d->module->case_count; i++) {
         double terms = 1;

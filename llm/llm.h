@@ -69,8 +69,8 @@ Proposer *llm_proposer_create(const LlmConfig *config, Str *error);
 bool llm_wanted(const LlmConfig *config);
 void llm_totals(const Proposer *proposer, LlmTotals *totals); /* of one from llm_proposer_create */
 
-/* Vectors by the settings' embedding_model, asked for under the proposer's limits and kept in its cassette; those that the store knows are
- * not asked for. False: there is no such model, and the built-in embedding serves. */
+/* Vectors by the settings' embedding_model, asked for under the proposer's limits and kept in its cassette; those that the store knows are not
+ * asked for. False: there is no such model, and the built-in embedding serves. */
 typedef struct LlmEmbedding {
     Proposer *proposer;
     Store *store; /* may be null */
@@ -80,8 +80,8 @@ typedef struct LlmEmbedding {
 } LlmEmbedding;
 bool llm_embedder(LlmEmbedding *embedding, Embedder *embedder);
 
-/* Operators in words, by the one who is asked for sketches, where the setting `describe` says so; under the same limits, some a run, kept
- * in the store until there are words for all. */
+/* Operators in words, by the one who is asked for sketches, where the setting `describe` says so; under the same limits, some a run, kept in the
+ * store until there are words for all. */
 bool llm_describer(LlmEmbedding *embedding, Describer *describer);
 
 /* ---- Prompts ---- */

@@ -138,8 +138,8 @@ LlmBackend *backend_model(const LlmConfig *config, LlmBudget *budget, Str *error
 /* As backend_model, of embedding_model. `chat` is the other one, or null. */
 LlmBackend *backend_embeddings(const LlmConfig *config, LlmBudget *budget, const LlmBackend *chat, Str *error);
 LlmBackend *backend_command(const LlmConfig *config, LlmBudget *budget, const char *command, Str *error);
-/* Records what `inner` answers, and `vectors` where vectors are wanted (null: nobody gives them, or mode replay); owns both. `inner` is
- * null in mode replay. match: a value of cassette_match; model: the embedding's. */
+/* Records what `inner` answers, and `vectors` where vectors are wanted (null: nobody gives them, or mode replay); owns both. `inner` is null
+ * in mode replay. match: a value of cassette_match; model: the embedding's. */
 LlmBackend *backend_cassette(const char *path, const char *mode, const char *match, const char *model, LlmBackend *inner,
                              LlmBackend *vectors, Str *error);
 

@@ -19,11 +19,10 @@ typedef struct {
 } Peaks;
 
 NecessaryWork possible_work(const TaskPlan *plan, const Task *task, const Binding *b);
-/* The machine's description where it is of this device's kind, and what was measured where that is more; of a processor what its cores
- * could store and multiply at 6 GHz. */
+/* The machine's description where it is of this device's kind, and what was measured where that is more; of a processor what its cores could store
+ * and multiply at 6 GHz. */
 Peaks possible_peaks(const Device *d, const RtOptions *o, const RtCeilings *measured, double copy_gb_per_s, unsigned factor_bytes);
-/* IMPOSSIBLE_TIME where the work would take longer than `seconds` at POSSIBLE_MARGIN times the peaks. `warm`: inputs may be in the cache,
- * too. */
+/* IMPOSSIBLE_TIME where the work would take longer than `seconds` at POSSIBLE_MARGIN times the peaks. `warm`: inputs may be in the cache, too. */
 RtError possible_check(const NecessaryWork *w, const Peaks *p, bool warm, double seconds);
 #define POSSIBLE_MARGIN 1.25
 

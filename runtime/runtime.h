@@ -57,12 +57,12 @@ typedef struct {
     const char *cache_dir;   /* null: $XDG_CACHE_HOME/sketchc or ~/.cache/sketchc; "": no cache */
     bool no_ragged;          /* verify: the declared cases only */
     bool exact;              /* verify: inputs are small integers, and what the operator makes of them without
-                                rounding must be met bit for bit */
+                   rounding must be met bit for bit */
     bool warm;               /* bench: leave the L2 cache warm between samples */
     const char *baseline;    /* bench: a command that answers the protocol of docs/cli.md; null: none */
     unsigned samples;        /* bench: 0: as many as fit into about a second, 10 to 100 */
     double give_up_s;        /* bench: a case of which two launches in turn take longer is SLOW and timed
-                                once; 0: none */
+                              once; 0: none */
     const char *peak_arch;   /* bench: the described machine's architecture, sm_90a; null: none is */
     double peak_gb_per_s;    /* its memory's highest figure */
     double peak_products_sm; /* 16-bit multiply-adds a second of a multiprocessor; 0: not known */

@@ -5,8 +5,8 @@
  * atoms); atoms are symbols, variables, and floordiv/mod/min whose arguments are canonical. A min is
  * translation-canonical, x + min(0, y - x), so min((i+1)*T, N) - i*T is min(T, N - i*T); the
  * printer folds it back. Arithmetic is exact in int64_t; what overflows (or exceeds 256 terms, or
- * AFF_SIZE_LIMIT nodes, as walks take each of them) becomes a fresh AFF_OVERFLOW at build time, never a wrong value. Shared by tile
- * extents, index arithmetic, presence, launch formulas and guards.
+ * AFF_SIZE_LIMIT nodes, as walks take each of them) becomes a fresh AFF_OVERFLOW at build time, never a wrong value. Shared by tile extents, index
+ * arithmetic, presence, launch formulas and guards.
  *
  * Semantics: floordiv and mod round toward minus infinity, and a zero divisor gives 0, as in the
  * language. Text form (aff_print / aff_parse): `+ - * // % min(a, b) max(a, b) ceildiv(a, b)`,
@@ -98,8 +98,7 @@ bool aff_prove_eq(const AffFacts *f, const Aff *a, const Aff *b);
 /* Evaluates with `lookup` giving each leaf's value; false on an unknown leaf or overflow. */
 bool aff_eval(const Aff *e, bool (*lookup)(void *ctx, const Aff *leaf, int64_t *value), void *ctx, int64_t *value);
 
-/* What `e > 0` says, as people would: `N <= 4096` and `N % 4 == 0` for min(0, N - N%4 - 4096) - N + 4097. 0: in more than `limit`
- * conditions. */
+/* What `e > 0` says, as people would: `N <= 4096` and `N % 4 == 0` for min(0, N - N%4 - 4096) - N + 4097. 0: in more than `limit` conditions. */
 typedef struct {
     const Aff *left;
     const char *relation; /* "<=", ">" or "==" */

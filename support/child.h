@@ -50,8 +50,7 @@ ChildEnd child_run(const ChildSpec *spec);
 /* Child: sends one frame, up to CHILD_MAX_FRAME bytes. */
 void child_send(ChildChannel *channel, const void *data, size_t size);
 /* Child: what follows may take this long (and is called so when it does not end). Without it a phase may
- * take CHILD_PATIENCE seconds. Time in which its threads could run and got no processor does not count, up to CHILD_STARVED times as much.
- */
+ * take CHILD_PATIENCE seconds. Time in which its threads could run and got no processor does not count, up to CHILD_STARVED times as much. */
 void child_phase(ChildChannel *channel, double seconds, const char *what);
 
 #endif

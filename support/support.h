@@ -136,7 +136,7 @@ typedef struct {
     const char *const *env_keep; /* NULL: inherit; else a NULL-terminated list of the only names
                                     passed on. Secret variables (env_is_secret) never are */
     const atomic_int *cancel;    /* may be NULL; once non-zero the group is killed. Lock-free: a signal
-                                   handler or another thread may set it */
+                                handler or another thread may set it */
 } SubprocessSpec;
 typedef struct {
     int exit_status; /* valid when exited */

@@ -28,8 +28,8 @@ typedef struct {
 
 /* The value of `e` under `sizes`; false on an unknown leaf or overflow. */
 bool sizes_eval(const Sizes *sizes, const Aff *e, int64_t *value);
-/* Completes `given` with the derived symbols of `f`, and with those that are strides only: of tensors without gaps. Null and *error when a
- * symbol has no value, an extent is negative or a constraint does not hold. */
+/* Completes `given` with the derived symbols of `f`, and with those that are strides only: of tensors without gaps. Null and *error when a symbol has no value, an
+ * extent is negative or a constraint does not hold. */
 const Sizes *sizes_bind(Arena *arena, const IrFunc *f, const Sizes *given, const char **error);
 
 /* A tensor at concrete sizes. */
@@ -91,8 +91,7 @@ bool input_spec_of_case(InputSpec *spec, uint64_t seed, const Shape *shape, cons
 void input_spec_default(InputSpec *spec, uint64_t seed, const Shape *shape);
 /* The default for exact mode. */
 void input_spec_exact(InputSpec *spec, uint64_t seed, const Shape *shape);
-/* Leaves of exact data 1, 0 and -1, a share of them not forced to 0 (1 and -1 where all may stay and none was 0); false: it is other data.
- */
+/* Leaves of exact data 1, 0 and -1, a share of them not forced to 0 (1 and -1 where all may stay and none was 0); false: it is other data. */
 bool input_spec_thin(InputSpec *spec, double share);
 /* The element as stored (rounded to the dtype), integers as int64_t. */
 double input_value(const InputSpec *spec, int64_t index);
@@ -185,8 +184,8 @@ typedef struct {
  * last rows, neighbours of multiples of 8..256 on every axis, the rest at random. */
 Samples samples_choose(Arena *arena, const Shape *shape, size_t budget, uint64_t seed);
 
-/* The chance that none of the samples lies in a tile of at most so many rows and columns (the last two axes; of a tensor of one axis
- * columns alone), one of those that begin at multiples of them, each as likely. */
+/* The chance that none of the samples lies in a tile of at most so many rows and columns (the last two axes; of a tensor of one axis columns
+ * alone), one of those that begin at multiples of them, each as likely. */
 double samples_hide(const Shape *shape, const Samples *samples, int64_t rows, int64_t columns);
 
 typedef struct {
@@ -249,8 +248,8 @@ typedef enum {
     POWER_SEEN    /* some element is outside of its bound */
 } PowerOutcome;
 const char *power_fault_text(PowerFault fault);
-/* What the bounds of an output would make of each fault, by up to 1,024 of its elements. `wrong`: by fault an evaluator that makes the
- * wrong result, null where the output itself is spoilt instead (another seed: is left out). False: out of memory. */
+/* What the bounds of an output would make of each fault, by up to 1,024 of its elements. `wrong`: by fault an evaluator that makes the wrong
+ * result, null where the output itself is spoilt instead (another seed: is left out). False: out of memory. */
 bool power_check(Arena *arena, const Evaluator *right, const Evaluator *const *wrong, unsigned output, uint64_t seed, PowerOutcome *found);
 
 /* ---- Comparison (compare.c) ---- */

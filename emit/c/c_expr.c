@@ -376,8 +376,7 @@ static CExpr negated(CPrinter *p, const IrOp *op) {
     return c_make(p, C_PREC_UNARY, "-%s", a.text[0] == '-' ? arena_printf(p->arena, "(%s)", a.text) : c_text(p, a, C_PREC_UNARY));
 }
 
-/* nvcc's own reciprocal looks for divisors near the ends of the range first, and warns of a quotient by a constant zero, whose result is
- * defined. */
+/* nvcc's own reciprocal looks for divisors near the ends of the range first, and warns of a quotient by a constant zero, whose result is defined. */
 static CExpr quotient(CPrinter *p, const IrOp *op, Dtype t) {
     if (p->dialect->gpu && t == DTYPE_F32 && op->results[0].type->width == 1 && ir_attr_bool(op, "reciprocal")) {
         CHelper id = ir_attr(op, "bits") ? C_HELPER_RECIPROCAL_NARROW : C_HELPER_RECIPROCAL;

@@ -133,8 +133,8 @@ static void carried_next(Ptx *p, const IrOp *op, const IrOp *yield) {
         if (op->results[k].type->kind == IR_TYPE_FRAG) frag_write(p, ptx_use(p, op->regions[0]->args[k + 1]), op->results[k].type, all[k]);
 }
 
-/* Arithmetic that a loop's body and what follows the loop both begin with, LLVM makes once in front of the loop's test, and so in front of
- * the products that it was written behind. So LLVM knows nothing of the floats that such a loop leaves. */
+/* Arithmetic that a loop's body and what follows the loop both begin with, LLVM makes once in front of the loop's test, and so in front of the
+ * products that it was written behind. So LLVM knows nothing of the floats that such a loop leaves. */
 static void hide_results(Ptx *p, const IrOp *op) {
     enum { WORD = 4 };
     for (unsigned k = 0; k < op->result_count; k++) {

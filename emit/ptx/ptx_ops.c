@@ -140,8 +140,7 @@ static LLVMValueRef signed_division(Ptx *p, bool divide, LLVMValueRef a, LLVMVal
     return LLVMBuildSelect(p->b, by_zero, zero, q, "");
 }
 
-/* Of a below 2^32 - 1 by any b >= 0, in 32 bits; by 0 it is 0. Not in kernels of products, whose registers are all taken: there one more
- * spills. */
+/* Of a below 2^32 - 1 by any b >= 0, in 32 bits; by 0 it is 0. Not in kernels of products, whose registers are all taken: there one more spills. */
 static LLVMValueRef near_division(Ptx *p, bool divide, LLVMValueRef a, LLVMValueRef b, Range y) {
     LLVMTypeRef word = LLVMInt32TypeInContext(p->context), wide = LLVMTypeOf(a);
     LLVMValueRef most = LLVMConstInt(wide, UINT32_MAX, false), zero = LLVMConstNull(word);

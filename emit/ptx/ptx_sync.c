@@ -320,8 +320,8 @@ void ptx_instruction(Ptx *p, const IrOp *op) {
     ptx_call_attribute(p, call, "convergent");
 }
 
-/* Two words: a shared address has 18 bits, so that what is added to its unit of 16 bytes stays in the lower one; in a cluster the block's
- * rank stands above them, which would be added to the distance of blocks. */
+/* Two words: a shared address has 18 bits, so that what is added to its unit of 16 bytes stays in the lower one; in a cluster the block's rank stands
+ * above them, which would be added to the distance of blocks. */
 static LLVMValueRef factor_descriptor(Ptx *p, const IrOp *op, unsigned which) {
     uint64_t form = wgmma_descriptor(op, which);
     const IrValue *offset = wgmma_offset(op, which, &form);

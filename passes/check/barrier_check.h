@@ -20,8 +20,7 @@ typedef struct {
     const Aff *rest; /* LINEAR: of the block, null: 0. TRUTH, flat and 2: true where rest >= 0, may be null */
 } Value;
 
-/* A sum whose remainder by four a case says; the pivot is a term of it that later parts have not, its factor times `inverse` 1 more than a
- * multiple of four. */
+/* A sum whose remainder by four a case says; the pivot is a term of it that later parts have not, its factor times `inverse` 1 more than a multiple of four. */
 typedef struct {
     const Aff *sum, *pivot;
     int64_t inverse;
@@ -55,9 +54,8 @@ typedef struct {
     const IrOp *op; /* one of those */
 } Touch;
 /* Barriers; TOGETHER: it was all threads' of its warps together, none went on before it was over; ARRIVED, one for each mbarrier of several
- * arrivals: every warp has arrived there; COPIER: the thread that issues copies has waited for such arrivals; COPIERS: that of each block
- * of the cluster has waited for arrivals of all blocks' warps, which say what has been read; SENT: all of it was sent, since the last
- * meeting. */
+ * arrivals: every warp has arrived there; COPIER: the thread that issues copies has waited for such arrivals; COPIERS: that of each block of
+ * the cluster has waited for arrivals of all blocks' warps, which say what has been read; SENT: all of it was sent, since the last meeting. */
 enum {
     PAST_WARP = 1,
     PAST_BLOCK = 2,

@@ -245,8 +245,8 @@ static bool is_one_for_each_block(Races *r, const IrOp *op, bool single) {
     return true;
 }
 
-/* The phase ends, for what all threads of the warps have done: what they did together, or a barrier stands behind. No warp may come here
- * again before it has: two arrivals of one would end the phase without another one's. */
+/* The phase ends, for what all threads of the warps have done: what they did together, or a barrier stands behind. No warp may come here again
+ * before it has: two arrivals of one would end the phase without another one's. */
 void races_walk_arrive(Races *r, State *s, const IrOp *op) {
     int64_t place;
     Threads who;

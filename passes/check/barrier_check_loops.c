@@ -1,5 +1,5 @@
-/* The walk's loops: those of few iterations one by one, any other one until nothing new comes in at its head, its iterations apart by their
- * number modulo the length of the rings in it. */
+/* Loops in the walk. A loop of few iterations is walked iteration by iteration; any other one until a fixed point is reached at its head.
+ * The walk distinguishes iterations by their number modulo the length of the rings that the loop uses. */
 #include <string.h>
 
 #include "barrier_check.h"

@@ -1,5 +1,5 @@
-/* Which values the walk of a kernel asks for: places in shared memory, conditions, bounds of loops, and what these are made of. What only
- * says where in a tensor something is does not count. */
+/* Which values the walk of a kernel evaluates: addresses in shared memory, conditions, loop bounds, and all values that these depend on.
+ * Values that only determine an address in a tensor are not evaluated. */
 #include "barrier_check.h"
 
 static uint8_t *mark_of(Races *r, const IrValue *v) {

@@ -1,5 +1,6 @@
-/* Remainders by four of what is not known: a piece of 16 bytes lies in shared memory as far behind its line as the line does behind 16
- * bytes in the tensor (window_skew.c). The kernel is walked once for each remainder that a part of such an expression may have. */
+/* Remainders modulo four of unknown index expressions. window_skew.c places a line in shared memory at the same distance from a multiple of
+ * 16 bytes as in the tensor, so that addresses depend on such remainders. The check walks the kernel once for each remainder that a part
+ * of such an expression may have. */
 #include <string.h>
 
 #include "barrier_check.h"

@@ -300,8 +300,8 @@ static void close_group(State *s, FlightKind kind) {
         if (s->flights.data[i].record->kind == kind && s->flights.data[i].age < OLDEST) s->flights.data[i].age++;
 }
 
-/* What is over is only noted: whatever touched its place meanwhile was held against it then, and what touched it before was as it began.
- * What meets it here all the same came another way, where it was not. */
+/* What is over is only noted: whatever touched its place meanwhile was held against it then, and what touched it before was as it began. What
+ * meets it here all the same came another way, where it was not. */
 void races_finish_groups(Races *r, State *s, FlightKind kind, int64_t pending) {
     size_t kept = 0;
     for (size_t i = 0; i < s->flights.len; i++) {

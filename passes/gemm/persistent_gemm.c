@@ -1,9 +1,9 @@
-/* Tiles in turn: a block that has a multiprocessor to itself takes several tiles, and its ring goes on from one to the
- * next, so that the next tile's first stages are under way while this one is stored.
+/* Persistent blocks for products: a block that occupies a multiprocessor alone computes several tiles. Its ring of stages continues from
+ * one tile to the next, so that the first stages of the next tile are copied while this tile is stored.
  *
- * Iterations are numbered through all tiles of a block: number g of the whole is in stage g mod S, and fetches for
- * g + S - 1. Of a tile's n iterations the first n - r fetch for the tile q turns further on, the others for the one
- * behind it, where S - 1 = q n + r: divisions stand in front of all turns, whatever n is.
+ * Iterations are numbered through all tiles of a block: iteration g uses stage g mod S, and issues the copies of
+ * iteration g + S - 1. Let S - 1 = q n + r. The first n - r iterations of a tile issue copies for the tile q turns later,
+ * the remaining ones for the tile q + 1 turns later. So all divisions by n run once, before the first turn.
  *
  *   %m = special() {name = "ctaid.x"}; <index arithmetic of %m>; for (k < n) {...}; tile.store ...
  * becomes

@@ -1,10 +1,12 @@
-/* The turn by half an iteration, of a ring that warpgroups multiply from (tma_pipeline.c): where a block's second products wait for what is
- * made of its first ones, and these for nothing of the iteration before but what is in registers early, the first products of iteration
- * i + 1 are issued before the second ones of i, and the arithmetic between them runs beside the second ones.
+/* Software pipelining by half an iteration, for loops whose warpgroups multiply from a ring (tma_pipeline.c), as in attention. The second
+ * products of an iteration wait for values computed from its first products; the first products depend on the preceding iteration only
+ * through values that are in registers early. So the first products of iteration i + 1 are issued before the second products of i, and the
+ * arithmetic between first and second products overlaps the second ones.
  *
- * An iteration is cut in two: the second half has the second products and all that depends on them, through what the loop carries too, the
- * first half all else. What the second half reads of the first is carried from one iteration to the next. Conversions and broadcasts that
- * it alone reads are its own: what is carried is what they are made of. docs/decisions/0030-half-iterations.md
+ * An iteration is cut into two halves. The second half holds the second products and all ops that depend on them, including through values
+ * that the loop carries; the first half holds the rest. Values of the first half that the second half reads are carried to the next
+ * iteration. Conversions and broadcasts that only the second half reads move to it, and their operands are carried instead.
+ * docs/decisions/0030-half-iterations.md
  *
  *   for (i = l; i < u; i += s) (%c) {           if (l < u) {
  *     %s = buf.gemm(%q, K[i], 0)                  mbar.wait; %s = buf.gemm(%q, K[l], 0); wgmma.wait; %p = f(%s)
@@ -391,9 +393,9 @@ static bool has_phases(const Ring *ring) {
 }
 
 /* Behind the first half of an iteration the boxes are waited for that its second half reads.
- * ptxas takes a wait for products up over arithmetic and shuffles, as far as the branch before: softmax would begin when the second
- * products have ended. The wait for boxes is such a branch, behind softmax; where they came with the others, it is a second wait, for what
- * has come long ago. */
+ * ptxas takes a wait for products up over arithmetic and shuffles, as far as the branch before: softmax would begin when the second products
+ * have ended. The wait for boxes is such a branch, behind softmax; where they came with the others, it is a second wait, for what has come
+ * long ago. */
 static void keep_waits_behind(Turn *t, IrBlock *block, IrValue *next) {
     IrOp *wait = block->last;
     while (wait->prev->opcode == IR_WGMMA_WAIT) wait = wait->prev;

@@ -1,10 +1,10 @@
 /* Pass prepare_gemms: factors of a tile.gemm become what the target multiplies.
  *
- * what:   a factor that is present along K where the other one is absent is 0 there, so that what
- *         stands in for absent lanes (zeros) decides nothing. Where tensor cores multiply and
+ * what:   where one factor is present along K and the other one is absent, the present one becomes 0 too, so that the
+ *         values in absent lanes do not affect the product. Where tensor cores multiply and
  *         precision= allows it, f32 factors become f16 or bf16, or (bf16x3, tf32x3) sums of two bf16 or
- *         tf32; those of tf32 stay f32, and the instruction's choice asks what precision= says.
- *         A factor that an atom wants contiguous along K is transposed.
+ *         two tf32 numbers. Factors for tf32 keep the type f32; precision= selects the instruction.
+ *         A factor is transposed if its atom wants it contiguous along K.
  * needs:  static extents.
  * keeps:  values.
  * breaks: nothing.

@@ -66,8 +66,8 @@ typedef struct {
     IrOp *loop;                 /* null: the gemm is in no loop */
     Phase phases[STAGE_PHASES]; /* the second one: of the operands that are `late` */
     unsigned phase_count;
-    bool given_back; /* warps arrive on the barriers `empty` when they have read a stage; else a block's barrier stands before it is filled
-                      */
+    bool
+        given_back; /* warps arrive on the barriers `empty` when they have read a stage; else a block's barrier stands before it is filled */
     IrValue *empty;
     IrValue *once; /* the barrier on which the copies of FILL_ONCE arrive; null: there are none */
     int64_t stages;
@@ -125,15 +125,15 @@ int64_t stage_boxes_room(PassContext *ctx, IrFunc *f, int64_t once, int64_t take
 void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring);
 void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t count);
 void stage_boxes_epilogue(const Ring *ring);
-/* Its parts: waits for the block's products in front of their first uses; for a phase of the stage of iteration `i`; the barrier, or the
- * copying thread's wait, behind which what was read before `i` is filled anew; the stage of iteration `i` given back. */
+/* Its parts: waits for the block's products in front of their first uses; for a phase of the stage of iteration `i`; the barrier, or the copying
+ * thread's wait, behind which what was read before `i` is filled anew; the stage of iteration `i` given back. */
 void stage_boxes_waits(IrBlock *block, IrOp *const *gemms, size_t count);
 void stage_boxes_arrived(IrBuilder *b, const Ring *ring, unsigned phase, IrValue *i);
 void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i);
 void stage_boxes_give_back(IrBuilder *b, const Ring *ring, IrValue *i);
 /* The turn by half an iteration (pingpong.c): how many blocks a multiprocessor is to hold if the ring's loop is turned, 0 where it is not
- * to be; how many stages it takes, 0 where there is no room; the turn, once the loop's gemms stand in their buffers. The old loop, with the
- * loads of its factors, is gone then. */
+ * to be; how many stages it takes, 0 where there is no room; the turn, once the loop's gemms stand in their buffers. The old loop, with the loads of its
+ * factors, is gone then. */
 int64_t stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, size_t count, int64_t stage_bytes);
 int64_t stage_halves_stages(const Ring *ring, int64_t wanted, int64_t room);
 /* Tells which factors the second half alone reads, where each one is of one half: the boxes of these arrive in a phase of their own. */

@@ -1,8 +1,9 @@
-/* The schedule of a ring that the copy engine fills and warpgroups multiply from: one thread copies S-1
- * iterations ahead, the copies' bytes arrive on a barrier a stage, the product of an iteration is in flight
- * while the next one is issued. One block's barrier an iteration, behind which the stage that was read last
- * is free. docs/decisions/0012-warpgroups.md says why the copies have no warps of their own, 0021-factors-in-registers.md when a
- * first factor needs no buffer. What does not change in the loop and has no room in registers is copied once, in front of it.
+/* The schedule of a ring of stages in shared memory that the tensor memory accelerator (TMA, the copy engine) fills and warpgroups multiply
+ * from. One thread issues copies S-1 iterations ahead; the copies of a stage complete on that stage's mbarrier; the product of one
+ * iteration is in flight while the next one is issued. One block barrier an iteration shows that the stage that was read last is free.
+ * No warps are specialised for the copies: docs/decisions/0012-warpgroups.md says why. docs/decisions/0021-factors-in-registers.md says
+ * when a first factor needs no buffer. A factor that does not change in the loop and does not fit into registers is copied once, in front
+ * of the loop.
  *
  *   full = mbar.alloc; barrier; if (0 < n) { mbar.expect(full, 0); tma.copy ... } ...
  *   if (0 < n) for (k) { mbar.wait(full, k % S, k / S % 2)
@@ -102,8 +103,7 @@ static bool factor_fits(Fit *fit, IrOp *gemm, unsigned which) {
     return stage_fill(&ring, gemm->block, gemm, factor) == FILL_AHEAD && stage_fits_boxes(fit->ctx, factor->def);
 }
 
-/* Whether the value's lanes lie as a product's of the kernel do, by rows that are one warp's: they do where one of those that it is made of
- * does. */
+/* Whether the value's lanes lie as a product's of the kernel do, by rows that are one warp's: they do where one of those that it is made of does. */
 static bool lies_by_rows(PointerTable *seen, const IrValue *v) {
     const IrOp *op = v->def;
     uint32_t at;

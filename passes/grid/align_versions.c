@@ -4,13 +4,15 @@
  *         (and strides) are multiples of 16 bytes' worth of elements, and asks for pointers aligned to 16 bytes
  *         (attribute pointer_align), as far as wide accesses gain by it; the second reads and writes single elements. A kernel has at most
  *         four versions: what is beyond them reads and writes single elements only. A version that already
- *         says its vector_bytes gets the guard alone. Of windows' elements, of which every other begins beside a boundary,
- *         the guard is of the loads alone, since those of a block may be staged together, where neighbours' windows share
- *         elements along the last axis, and where a case has rows of another length a version between asks for pointers alone, for boxes
- *         of whole pieces (window_stage.c); else single elements are read and written only. Where a warpgroup multiplies, a version
- *         between asks it of the factors' tensors alone: what else it reads and writes goes in the pieces that are known to
- *         be aligned. Of tensors of one axis a version between takes all tiles but the last one whole, at any extent, where a case
- *         asks for such an extent.
+ *         says its vector_bytes gets the guard alone.
+ *         Kernels over windows: adjacent windows begin at unaligned elements. If neighbouring windows share elements along the last axis
+ *         (a block may then stage its loads together), the guard concerns the loads alone; otherwise the kernel gets no wide version.
+ *         If a case has rows whose length fails the guard, a version between the two asks only for aligned pointers, and copies
+ *         boxes in whole pieces (window_stage.c, window_skew.c).
+ *         Kernels whose products all fit a warpgroup: a version between the two puts the guard on the factors' tensors alone. Its
+ *         other accesses are as wide as their known alignment permits.
+ *         Kernels over tensors of one axis: a version between the two treats all tiles but the last one as whole, at any extent, if a
+ *         case has an extent that needs it (peel_last_tile.c).
  * needs:  tile functions, target cuda.
  * keeps:  values.
  * breaks: nothing.

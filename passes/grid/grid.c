@@ -5,8 +5,9 @@
  * becomes a serial `for`. For cuda the grid's loops are replaced by arithmetic on one block index,
  * innermost loop fastest; for a processor they stay and the outermost carries `collapse`.
  *
- * Blocks start in the order of their numbers. Where a loop within is longer the further on a loop of the grid is, the innermost one or
- * (behind an outer one) all are numbered from the end, so that the last blocks to run are short.
+ * Blocks start in the order of their numbers. If the trip count of a serial loop in the kernel grows with the index of a grid loop, blocks
+ * are numbered in descending order of that index (of all grid loops, if it is not the innermost one), so that the last blocks to
+ * run are short.
  *
  * needs:  tile functions in state static
  * keeps:  everything else

@@ -1,12 +1,12 @@
 /* Pass group_rows: short rows, several to a block.
  *
  * what:   where the tiles of a parallel loop's iteration are too short to fill a block, some iterations become one, whose
- *         tiles have one axis more, in front: a row each. What all of them share is repeated along it. assign_layouts
+ *         tiles have an additional leading axis of rows. Values that all of these rows share are broadcast along it. assign_layouts
  *         gives each row to a warp or to a part of one (attribute rows_apart), so that reductions along a row
- *         need no barrier. How many rows: so many that each thread has several loads in flight, but not so many that the cases leave
- *         multiprocessors without blocks. Where loops of the iteration walk (over a window's rows) and a row leaves half a warp
- *         without work, it may be an outer loop whose iterations become one, as that over images.
- *         Rows of any length that all read another tensor's row are taken by up to four, a thread holding the same lanes of each.
+ *         need no barrier. The number of rows is large enough that each thread has several loads in flight, and small enough that in the
+ *         largest case every multiprocessor has blocks. If loops in the iteration walk over a window's rows, and one row occupies
+ *         at most half a warp, the grouped loop may be an outer one, such as the loop over images.
+ *         Longer rows that all read the same row of another tensor are grouped by up to SHARE_ROWS; a thread holds the same lanes of each.
  * needs:  tile functions in state static, before grid; target cuda
  * keeps:  values; order within an iteration
  * breaks: nothing

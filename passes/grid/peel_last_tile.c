@@ -1,6 +1,6 @@
-/* Tensors of one axis whose extent is no multiple of 16 bytes: all tiles but the last are whole. For align_versions. A body
- * becomes two, `if (begin + T <= extent) { of whole tiles } else { as it was }`: in the first no lane is absent, so its
- * accesses are wide at any extent. */
+/* Peeling of the last tile, for align_versions: tensors of one axis whose extent is not a multiple of 16 bytes. All tiles but the last are
+ * whole. The body becomes `if (begin + T <= extent) { body for a whole tile } else { body as it was }`. In the first branch no lane is
+ * absent, so that its accesses are wide at any extent. */
 #include <string.h>
 
 #include "analysis/analysis.h"

@@ -4,8 +4,8 @@
  * what:   a kernel with the attribute `resident` (blocks, or clusters, that run at once) whose body is one
  *         iteration without control becomes a loop over iterations, as many apart as run at once. The rows
  *         that it reads before its first reduction are carried: those of the next iteration are loaded at
- *         the end of the body, where their registers are free again. After the last iteration the last one's
- *         rows are loaded, so that no row depends on whether there is a next iteration.
+ *         the end of the body, where their registers are free again. The index of the next row is clamped to the last row, so that
+ *         these loads need no condition on whether there is a next iteration.
  * needs:  tile functions in state static, after grid
  * keeps:  values; order within an iteration
  * breaks: grid_x counts what runs at once

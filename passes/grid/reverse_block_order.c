@@ -1,11 +1,14 @@
 /* Pass reverse_block_order: a step that maps what a step before it has read begins at the end of it.
  *
- * what:   where a kernel loads a tensor that an earlier step has loaded, both from its begin to its end, the blocks of the later one are
- *         numbered from the last one on (attribute `backwards`, which grid puts on the number of the block): what the earlier step read
- * last is still in the L2 cache. Only steps that read each tile once and store results, so that all that reduce the tensor go one way; only
- * where a case has a tensor that the L2 does not hold anyway, and of which what it holds is worth something. needs:  tile functions in
- * state static, before grid; target cuda keeps:  everything; which block does what is nobody's concern breaks: nothing source: loop
- * reversal, for the sake of a cache
+ * what:   if a kernel loads a tensor that an earlier step has loaded too, and both traverse it from begin to end, the later kernel
+ *         numbers its blocks from the last one down (attribute `backwards`, which grid puts on the block number): the end of the tensor,
+ *         which the earlier step read last, is still in the L2 cache. This applies only to steps that read each tile once and store
+ *         results, so that steps that only reduce the tensor keep one direction, and only if a case has a tensor that is larger
+ *         than the L2 but at most TENSOR_L2 times as large.
+ * needs:  tile functions in state static, before grid; target cuda
+ * keeps:  everything; no result depends on which block computes what
+ * breaks: nothing
+ * source: loop reversal, for the sake of a cache
  *
  *     parallel(0, M) (%m) { %x = tile.load(%X, %m, 0, N); reduce }
  *     parallel(0, M) (%m) { %x = tile.load(%X, %m, 0, N); ... tile.store(%y, %Y, ...) }      => the second {backwards = true}

@@ -1,9 +1,9 @@
 /* Pass split_spatial_loop: blocks that walk take shorter ways where the grid is small.
  *
- * what:   a kernel each of whose blocks walks along an axis, window after window (a serial loop around all that it does), gets
- *         one more parallel loop: over parts of the walk. How many there are is chosen by the launch's sizes: so many that all blocks run
- * beside each other, one where there are as many blocks anyway. Both numbers, of parts and of iterations of one, are derived symbols:
- *         computed once a launch, not in each thread.
+ * what:   in this kernel each block runs one serial loop that moves a window along an axis and encloses all of its work (a walk). The
+ *         kernel gets one more parallel loop, over parts of the walk. The launch's sizes determine the number of parts: as many as
+ *         can be resident at once, and one if the grid fills the machine already. The number of parts and the iterations of a part
+ *         are derived symbols: computed once a launch, not in each thread.
  * needs:  tile functions in state static, before grid; target cuda
  * keeps:  values: what iterations store stays apart
  * breaks: nothing
@@ -20,8 +20,7 @@
 #include "analysis/analysis.h"
 
 /* WARPS of a multiprocessor fill it: as many parts as there is room for blocks beside each other (WARPS = 0: the switch, walks are never
- * divided), none where the grid has as many. A warp has WARP_BYTES of the tile that is stored, as assign_layouts gives them, a block up to
- * MOST_WARPS. */
+ * divided), none where the grid has as many. A warp has WARP_BYTES of the tile that is stored, as assign_layouts gives them, a block up to MOST_WARPS. */
 enum { WARPS = 16, MOST_WARPS = 8, WARP_BYTES = 512 };
 
 typedef struct {

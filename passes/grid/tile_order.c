@@ -1,16 +1,16 @@
 /* In which order blocks take the tiles of a product's result: for grid.c, where the sketch does not say `swizzle`.
  *
- * A wave of R resident blocks goes through K side by side. Row after row it reads R / columns panels of the factor of rows and
- * min(R, columns) panels of the other one; in groups of g rows g and R / g of them. Computing a tile's place in groups costs
- * divisions in front of each tile, and bytes that are hidden behind products still take power, of which an H200 has too little
- * (docs/decisions/0034), so that groups have to be worth it:
+ * The R resident blocks of a wave advance through K together. In row-major order a wave reads R / columns panels of the left factor and
+ * min(R, columns) panels of the right one; in groups of g rows it reads g and R / g. Grouped order costs divisions in
+ * front of each tile. It saves memory traffic, which costs power even where products hide it (docs/decisions/0034). So groups are used
+ * only if both hold:
  *
- *   - what row after row reads would take device memory longer than WORTH_PERCENT of the time that the wave's products take,
+ *   - reading what row-major order reads takes device memory longer than WORTH_PERCENT of the time that the wave's products take,
  *     which depends on tiles and columns alone, and
- *   - the factor of columns is larger than its share of L2: else it is read once anyway.
+ *   - the right factor is larger than its share of L2: otherwise it is read once anyway.
  *
- * The group is the power of two at which a wave reads least, or as many rows as half of L2's share holds: what a group's rows
- * are made of is then read once for the group. Columns and bytes are the launch's; where no case needs groups, there are none.
+ * The group is the larger of two numbers: the power of two at which a wave reads least, and the rows whose left factors fit into half of
+ * L2's share, which are then read once for the group. Columns and bytes are those of the launch; if no case needs groups, there are none.
  *
  * source: Triton's grouped ordering; the roofs are those of model/cost.h */
 #include "tile_order.h"

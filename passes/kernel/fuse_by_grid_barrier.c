@@ -1,15 +1,16 @@
-/* Pass fuse_by_grid_barrier: two steps of which blocks do the same chunks, the second after all of the first of a row, become one.
+/* Pass fuse_by_grid_barrier: two steps whose blocks work on the same chunks become one launch. The second part of a row's chunk runs after
+ * the first part of all chunks of that row.
  *
- * what:   a step with the attribute `meets` names one of the same grid. Its blocks take chunks in turn, and do of each first what
- *         the other's block did, then wait for the other blocks of the row, `of_row` of them in a row of the grid, and then do
- *         their own part: both read the chunk, so that it is read once. All blocks of a launch are resident at once
- *         (cooperative launch), as many as the versions' registers allow (min_blocks), and the step before made the counters zero.
- *         Blocks wait in the order of rows, and each takes later rows later: the first row that is not done is the
- *         first for all of its blocks, so that somebody always goes on as long as a row has no more blocks than the launch.
- *         Versions go together by guard; where one has no partner, the steps stay two.
- *         Where the step says `lags`, a block does the first part of its next chunk ahead of the second part of this one, and partial
- *         results are published and awaited one by one, without counters and fences. A block publishes before it waits, so that the
- *         same holds; what both parts load is copied to shared memory a turn ahead (load_lagging).
+ * what:   a step with the attribute `meets` names a step with the same grid. Each block of the fused step takes chunks in turn. For each
+ *         chunk it executes the first step's body, waits for the other blocks of the row (`of_row` blocks a row), and then executes
+ *         the second step's body: both bodies read the chunk, which is thus read once. All blocks of the launch are resident at once
+ *         (cooperative launch), as many as the versions' registers allow (min_blocks); the step before sets the counters to zero.
+ *         There is no deadlock if a row has no more blocks than the launch: blocks take rows in ascending order, so that the first
+ *         unfinished row is the first one for all of its blocks, and these can always go on.
+ *         Versions are paired by guard; if one has no partner, the steps stay two.
+ *         With the attribute `lags`, a block executes the first part of its next chunk before the second part of this one. Partial
+ *         results are then published and awaited one by one, without counters and fences. A block publishes before it waits, so that
+ *         there is no deadlock either. Data that both parts load are copied to shared memory one turn ahead (load_lagging).
  * needs:  kernel functions, after lower_to_threads; target cuda
  * keeps:  values
  * breaks: grid_x; a step is gone
@@ -17,11 +18,9 @@
  *
  *     @shares grid N: A(ctaid.x)               @kept grid min(N, resident), cooperative:
  *     @kept   grid N: B(ctaid.x)          =>     for(ctaid.x, N, nctaid.x) (%item) {
- *                                                  A(%item); arrive(%counters, %item // K); meet(%counters, %item // K, K); B(%item);
- * barrier() }
+ *                                                  A(%item); arrive(%counters, %item // K); meet(%counters, %item // K, K); B(%item); barrier() }
  *
- *     lags:  for(0, turns + 1) (%t) { if(%t < turns) { A(%coming); publish } { barrier() }  if(0 < %t) { await; B(%item of t - 1) } {
- * barrier() } }
+ *     lags:  for(0, turns + 1) (%t) { if(%t < turns) { A(%coming); publish } { barrier() }  if(0 < %t) { await; B(%item of t - 1) } { barrier() } }
  */
 #include <string.h>
 

@@ -2,14 +2,18 @@
  *
  * what:   two maps of a block with equal extents and only pure ops between them are merged when the
  *         second reads the first's results at its own index alone; a fragment that nothing else reads
- *         disappears. On a GPU not where a few loads of global memory would stand between stores under masks, or sines.
- *         What is computed element by element and then stored by pieces, under masks, so much that it fills registers, is computed piece by
- *         piece, each in front of its store: the first store does not wait for the last element.
- *         Maps that keep nothing and make many lanes of a function, each dozens of instructions, take rounds, too: what runs once in a
- * straight line comes from the cache of instructions slower than it is executed. Where a kernel's registers are promised to several blocks,
- * maps that bring many elements from shared to global memory take rounds of ROUND rows: addresses of all at once would not fit. needs:
- * kernel level. keeps:  values; the order of effects per index. Accesses of one pointer are not interleaved. breaks: nothing. source: loop
- * fusion of elementwise producers and consumers.
+ *         disappears. On a GPU maps stay apart if fusion would put masked stores, or sines, between the loads of a small map: the
+ *         branches would make each load wait for the one before.
+ *         If a map computes so many elements that they fill the registers, and a second map stores them in pieces under masks, both
+ *         become one loop that computes each piece directly before its store: the first store does not wait for the last element.
+ *         A map without results that evaluates many transcendental functions becomes a loop over rounds of rows, because straight-line
+ *         code that runs once is limited by instruction fetch. If a kernel's register limit is set for several blocks per
+ *         multiprocessor, a map that copies many elements from shared to global memory takes rounds of ROUND rows as well: the
+ *         addresses of all elements at once would not fit into registers.
+ * needs:  kernel level.
+ * keeps:  values; the order of effects per index. Accesses of one pointer are not interleaved.
+ * breaks: nothing.
+ * source: loop fusion of elementwise producers and consumers.
  *
  *   %a = map [64] (%i) { yield(f(%i)) }                     %b = map [64] (%i) { yield(g(f(%i))) }
  *   %b = map [64] (%j) { yield(g(frag.get(%a, %j))) }  =>
@@ -249,8 +253,8 @@ static bool reads_shared(const IrOp *map) {
     return false;
 }
 
-/* Behind maps that compute something else: one that keeps nothing and makes functions of what this one reads from shared memory, which may
- * take rounds once it reads that itself. */
+/* Behind maps that compute something else: one that keeps nothing and makes functions of what this one reads from shared memory, which may take
+ * rounds once it reads that itself. */
 static IrOp *functions_behind(const IrOp *op) {
     IrOp *next = next_map(op);
     while (next && computes_without(next, op)) next = next_map(next);
@@ -294,9 +298,9 @@ static bool takes_rounds(const IrOp *map) {
     return shared;
 }
 
-/* Rounds of functions: of A_ROUND at most, and of LEAST_ROUND lanes at least, where a map makes more than MOST_FUNCTIONS and keeps nothing
- * (MOST_FUNCTIONS = INT32_MAX turns it off); of what shared memory holds, as a scan's lanes, which stands in a loop over chunks with as
- * many again, SHORT_ROUND where there are more than FEW_FUNCTIONS. What is loaded in a round is under way at once. */
+/* Rounds of functions: of A_ROUND at most, and of LEAST_ROUND lanes at least, where a map makes more than MOST_FUNCTIONS and keeps nothing (MOST_FUNCTIONS =
+ * INT32_MAX turns it off); of what shared memory holds, as a scan's lanes, which stands in a loop over chunks with as many again, SHORT_ROUND where there are
+ * more than FEW_FUNCTIONS. What is loaded in a round is under way at once. */
 enum { MOST_FUNCTIONS = 20, FEW_FUNCTIONS = 12, A_ROUND = 16, SHORT_ROUND = 8, LEAST_ROUND = 4 };
 
 /* Does the map only load from global memory? */
@@ -363,8 +367,7 @@ static void cut_rows(IrOp *map, IrValue *first, int64_t rows, const IrOp *loads)
     ir_attr_set_ints(map, "extents", extents->count, shorter);
 }
 
-/* map [32, 2] (%i, %j) { f(%i, %j) }  =>  for (%r < 2) { map [16, 2] (%i, %j) { f(16 %r + %i, %j) } }, and what is loaded for it alone
- * before it */
+/* map [32, 2] (%i, %j) { f(%i, %j) }  =>  for (%r < 2) { map [16, 2] (%i, %j) { f(16 %r + %i, %j) } }, and what is loaded for it alone before it */
 static void roll(IrOp *map, int64_t rows, IrOp *loads) {
     while (loads && loads->next != map) ir_op_move_before(loads->next, loads);
     IrBuilder b = ir_builder_before(loads ? loads : map);
@@ -449,8 +452,7 @@ static void take_row(IrOp *map, IrOp *loop) {
     ir_attr_set_ints(map, "extents", extents->count, one);
 }
 
-/* map [24, 4] (%i, %j) { yield(f(%i, %j)) }; map [24] (%i) { store(row %i) }  =>  for (%r < 24) { map [1, 4] ...; map [1] { store(row 0) }
- * } */
+/* map [24, 4] (%i, %j) { yield(f(%i, %j)) }; map [24] (%i) { store(row %i) }  =>  for (%r < 24) { map [1, 4] ...; map [1] { store(row 0) } } */
 static void store_row_by_row(Fuse *f, IrOp *first, IrOp *second) {
     while (first->next != second) ir_op_move_before(first->next, first);
     const IrAttr *extents = ir_attr(first, "extents");

@@ -10,8 +10,7 @@ typedef struct {
     IrValue *coming, *item;          /* their numbers, in the branches */
     IrValue *block, *blocks, *turns; /* outside of the loop; the block's item of turn t is block + t * blocks */
 } Lag;
-/* What the parts load by their item's number alone is copied to shared memory a turn ahead; what the second part needs of it is carried to
- * the next turn. */
+/* What the parts load by their item's number alone is copied to shared memory a turn ahead; what the second part needs of it is carried to the next turn. */
 void load_lagging(PassContext *ctx, IrFunc *f, Lag *lag);
 /* Reductions of the block that need nothing of each other wait once (share_barriers.c). */
 void share_barriers(Arena *scratch, IrBlock *block);

@@ -1,10 +1,10 @@
 /* Pass pipeline_scan_loads: a loop whose threads wait for each other in a scan loads its next chunk before it scans this one.
  *
- * what:   in a loop that `lower_to_threads` marked as scanning, the maps that only load from global memory nobody writes, by indices of
- *         the loop's number and what is outside of it, are made for the first iteration ahead of the loop and for the next one
- *         at the beginning of each; their fragments are carried. Of an iteration that there is not nothing is loaded. Only where the
- *         largest case has so few rows that half of the device's places for blocks hold them all: with more rows other blocks
- *         load while this one scans, and the registers are worth more to them.
+ * what:   in a loop that `lower_to_threads` marked as scanning, take the maps that only load global memory that the kernel does not
+ *         write, at indices that depend on the loop's index and on values from outside. They are executed for the first iteration before
+ *         the loop, and for the next iteration at the start of each one; the loop carries their fragments. Beyond the last iteration
+ *         nothing is loaded. This is done only if the blocks of the largest case are fewer than half of those that the device runs at
+ *         once: with more blocks, other blocks load while this one scans, and need the registers.
  * needs:  kernel level, before fuse_elementwise, cuda
  * keeps:  values
  * breaks: nothing

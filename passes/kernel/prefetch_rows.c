@@ -2,11 +2,11 @@
  *
  * what:   a fragment that a loop over turns carries, loaded at the end of each turn for the next one, leaves the
  *         registers: each thread copies its own lanes, asynchronously, to places of its own in shared memory, and reads
- *         them back at the next turn's begin. As nobody else touches these places no barrier is needed; the copies are
- *         issued if there is a next turn: behind the turn's first reduction where functions of many elements are computed, else as
- *         soon as the row is read back. Absent lanes are stored as what the load put there. Of blocks that meet others, what a turn
- *         loads by its number alone is copied ahead likewise, behind the arrival: nobody waits for these copies, and they are under
- *         way while the block waits.
+ *         them back at the start of the next turn. No other thread accesses these places, so that no barrier is needed. The copies are
+ *         issued only if there is a next turn: after the turn's first reduction if many elements need transcendental functions,
+ *         otherwise as soon as the row is read back. Absent lanes get the value that the load gives them.
+ *         In kernels whose blocks synchronise with others, loads that depend on the turn's number alone are copied ahead in the same way,
+ *         directly after the block's arrival: no one waits for these copies, and they overlap the wait.
  * needs:  kernel level, before fuse_elementwise, target cuda with cp.async; a kernel with the attribute `resident` (one block
  *         fills a multiprocessor) or `meeting`; room in the block's shared memory
  * keeps:  values, order of effects within a turn

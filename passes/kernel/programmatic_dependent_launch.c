@@ -1,14 +1,19 @@
 /* Pass programmatic_dependent_launch: steps of a plan whose launches begin before the one ahead of them is over.
  *
- * what:   every step but the first waits itself (steps.wait) until the launch before it is over, so that the device gets its blocks
- *         ready while the last ones of the step before run, instead of behind them. What needs nothing of the steps before stands
- *         ahead of the waiting: numbers, barriers, and loads of memory that no step before writes, which are moved there where only
- *         other loads and numbers are in front of them. As all steps wait, what a step waits for are all steps before it. Steps whose
- *         blocks meet must be resident all at once: they are launched behind the step before, as ever, and the one behind them as well.
- *         Each step but the last says first of all that the one behind it may begin (steps.release): its blocks get ready, and load what
- * they may, where there is room beside the last blocks of this one; not in plans with products, whose blocks leave none. needs:  kernel
- * level, after fuse_by_grid_barrier and fuse_elementwise, before coalesce; target cuda with clusters (compute capability 9.0) keeps:
- * values, order of effects breaks: nothing source: CUDA C++ Programming Guide, programmatic dependent launch
+ * what:   every step but the first waits in the kernel (steps.wait) until the preceding launch has finished, so that the device can
+ *         start its blocks while the last blocks of the preceding step still run. Code that does not depend on preceding steps stays
+ *         before the wait: scalar arithmetic, barriers, and loads of memory that no preceding step writes. The pass moves such loads
+ *         before the wait if only other loads and scalar arithmetic stand between. As every step waits, a wait covers all preceding
+ *         steps. Cooperative steps (whose blocks synchronise through memory) need all blocks resident at once: such a step is launched
+ *         after the preceding step has finished, and so is the step that follows it.
+ *         Each step but the last begins by permitting the next step to start (steps.release), so that blocks of the next step start,
+ *         and execute their independent loads, as soon as there is room beside the last blocks of this step. Plans with
+ *         products do not release, because their blocks leave no room.
+ * needs:  kernel level, after fuse_by_grid_barrier and fuse_elementwise, before coalesce; target cuda with clusters (compute
+ *         capability 9.0)
+ * keeps:  values, order of effects
+ * breaks: nothing
+ * source: CUDA C++ Programming Guide, programmatic dependent launch
  *
  *     @b {step = 1}: %u = map { mem.load(%W, ..) }        @b {step = 1, dependent = 1}: %x = map { mem.load(%X, ..) }
  *                    %x = map { mem.load(%X, ..) }   =>                                 steps.wait()
@@ -90,8 +95,7 @@ static void look_for_loads(void *ctx, IrOp *op) {
     *loads |= op->opcode == IR_MEM_LOAD;
 }
 
-/* Behind other loads and numbers a load may go first; what computes marks the end, as fragments that go ahead of it are one more to hold.
- */
+/* Behind other loads and numbers a load may go first; what computes marks the end, as fragments that go ahead of it are one more to hold. */
 static bool may_be_passed(const IrOp *op) {
     bool loads = false, stores = op->opcode == IR_MAP && !op->result_count;
     if (op->opcode != IR_MAP)

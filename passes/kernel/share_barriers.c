@@ -1,5 +1,4 @@
-/* Reductions that need nothing of each other wait once: the partial results of both are in shared memory before a barrier, and are combined
- * behind it.
+/* Reductions that need nothing of each other wait once: the partial results of both are in shared memory before a barrier, and are combined behind it.
  *
  *   store(%p, %P); barrier; %s = load(%P); store(%q, %Q); barrier; %t = load(%Q)
  *     =>  store(%p, %P); store(%q, %Q); barrier; %s = load(%P); %t = load(%Q)

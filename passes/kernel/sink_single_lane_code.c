@@ -1,11 +1,14 @@
 /* Pass sink_single_lane_code: what one thread of a block stores, it computes alone.
  *
- * what:   a store under a mask that asks for one thread, such as a row's result, becomes a branch, and what is made for that store alone
- * goes into it: a logarithm, a root, a quotient, the sums of all warps' partials. nvcc computes all of them in all threads, LLVM the sums.
- * Loads of shared memory go along where nothing writes and no thread waits between them and the store. Only behind all that threads do
- * together, and where that is LEAST numbers or more: a few partials added up stay, as warps wait for them anyway. needs:  kernel level,
- * after programmatic_dependent_launch, before coalesce; target cuda keeps:  values, order of effects breaks: nothing source: sinking of
- * partially dead code (Knoop et al.)
+ * what:   a store under a mask that is true in one thread only, such as the store of a row's result, becomes a branch. The ops that
+ *         only this store needs move into the branch: a logarithm, a root, a quotient, the sum of all warps' partial results.
+ *         Otherwise nvcc executes all of them in all threads, and LLVM the sums. Loads of shared memory move along if there is neither
+ *         a write nor a synchronisation between them and the store. The pass applies only if nothing but arithmetic and other such
+ *         stores follows, and if the moved ops cost at least LEAST: for a few additions a branch does not pay.
+ * needs:  kernel level, after programmatic_dependent_launch, before coalesce; target cuda
+ * keeps:  values, order of effects
+ * breaks: nothing
+ * source: sinking of partially dead code (Knoop et al.)
  *
  *     %l = map [1] { log(..) }                             %first = eq(%thread, 0)
  *     %first = eq(%thread, 0)                       =>     if(%first) {

@@ -98,8 +98,8 @@ static const Layout *copies(Assign *s) {
 }
 
 /* Of the registers along `axis` beyond its first `piece` lanes the lowest bits become blocks of the cluster, so that
- * the blocks' pieces alternate and a row shorter than the tile still is everybody's work; the highest where blocks are to hold parts one
- * behind the other, which scans need. */
+ * the blocks' pieces alternate and a row shorter than the tile still is everybody's work; the highest where blocks are to hold parts one behind
+ * the other, which scans need. */
 static const Layout *over_blocks(Assign *s, const Layout *l, unsigned axis, unsigned piece) {
     unsigned wanted = log2_of(ir_func_cluster(s->func)), bits[LAYOUT_DIMS] = {0};
     if (!l || !wanted) return l;
@@ -540,9 +540,8 @@ static bool is_short(const Assign *s) {
     return m->case_count > 0;
 }
 
-/* Whether blocks are of a few warps that take two accesses each: what is loaded, mapped and stored once, where that is short, so that what
- * begins together ends together, takes many instructions, so that one access waits while the other is computed, or waits for single
- * elements besides. */
+/* Whether blocks are of a few warps that take two accesses each: what is loaded, mapped and stored once, where that is short, so that what begins together
+ * ends together, takes many instructions, so that one access waits while the other is computed, or waits for single elements besides. */
 static bool is_for_few_warps(const Assign *s) {
     Contents c = {0};
     ir_walk(s->func->body, note_contents, &c);
@@ -565,8 +564,7 @@ static int64_t few_blocks(const Assign *s) {
 /* Where no thread needs another's lanes a thread takes one access of 16 bytes and blocks are many: while one
  * waits for memory others come and go. Where they cooperate a thread keeps more, so that a block has several
  * accesses in flight between its barriers; beyond that the block grows. Neighbours whose windows share elements
- * are more than the bytes of an access, as long as their windows' elements are few. Of a kernel for small sizes a thread takes one window,
- * where blocks are few. */
+ * are more than the bytes of an access, as long as their windows' elements are few. Of a kernel for small sizes a thread takes one window, where blocks are few. */
 static int64_t choose_warps(const Assign *s) {
     bool cooperates = false;
     ir_walk(s->func->body, note_cooperation, &cooperates);

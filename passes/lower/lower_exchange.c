@@ -122,8 +122,8 @@ static int64_t passes_of(const Exchange *e, const Dist *dist, const IrValue *rea
     return most;
 }
 
-/* Rows so far apart, where there is room, that lanes of a warp meet in as few banks as can be, in writing and, where the reader is known,
- * in reading. */
+/* Rows so far apart, where there is room, that lanes of a warp meet in as few banks as can be, in writing and, where the reader is known, in
+ * reading. */
 static void choose_pitches(const Expand *x, Exchange *e, const Dist *dist, const IrValue *read, int64_t size) {
     static const int64_t pads[] = {1, 2, 4, 8, 16};
     int64_t last = e->rank ? dist->padded[e->rank - 1] : 0, best = 0;

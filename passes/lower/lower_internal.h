@@ -105,8 +105,7 @@ typedef struct {
     int64_t width; /* elements of one access */
 } AccessPlan;
 
-/* The slice that `op` accesses, lanes distributed as `dist` (null: one element); with the widest access that alignment and contiguity
- * license. */
+/* The slice that `op` accesses, lanes distributed as `dist` (null: one element); with the widest access that alignment and contiguity license. */
 AccessPlan access_plan(Expand *x, IrOp *op, const Dist *dist);
 IrValue *access_pointer(const AccessPlan *plan);
 /* The element offset at fragment indices, emitted at `inner`, what is invariant at x->b; *mask is null
@@ -177,8 +176,8 @@ void expand_store(Expand *x, IrOp *op);
 void expand_update(Expand *x, IrBuilder *b, const char *kind, unsigned operand_count, IrValue *const *operands);
 void expand_reduce(Expand *x, IrOp *op);
 void expand_combine(Expand *x, IrOp *op);
-/* What the blocks of the cluster found, of 4 or 8 bytes and the same in all threads of a block, in the order of their ranks: an array that
- * all threads may read until the block's next barrier. In a loop a barrier of the block stands between reading and the next run. */
+/* What the blocks of the cluster found, of 4 or 8 bytes and the same in all threads of a block, in the order of their ranks: an array that all threads may
+ * read until the block's next barrier. In a loop a barrier of the block stands between reading and the next run. */
 IrValue *expand_found_by_blocks(Expand *x, IrValue *value);
 void expand_convert(Expand *x, IrOp *op);
 bool expand_along(Expand *x, IrOp *op); /* false: none of the ops of lower_exchange.c and below */

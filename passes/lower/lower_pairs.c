@@ -4,8 +4,8 @@
  *     %t = mod(%k, 3)                        =>               %y = fragments of %b    c += x y
  *     %d = buf.gemm(%a, %t, %v, %t, %d0)                      %z = fragments of %v    d += x z }
  *
- * Only of 32-bit floats, each of which takes three instructions beside its reading (tf32): others come by a quarter of an ldmatrix. Each
- * sum's products keep their order. */
+ * Only for 32-bit factors (tf32), each of which costs three instructions beside its load; a factor of 16 bits or less costs a quarter of an
+ * ldmatrix. Each sum's products keep their order. */
 #include "lower_internal.h"
 
 #include "analysis/gemm_plan.h"

@@ -1,7 +1,7 @@
-/* Rows at odd addresses, held turned: see `turned` in docs/ir.md. Place c of the tile holds lane c - turn, or
- * c - turn + its extent where that is negative, and `turn` is how many elements behind a multiple of 16 bytes the
- * row begins. So places from a multiple of V elements on lie in memory behind an address that is a multiple of
- * 16 bytes: a piece, but for the one with the row's begin and the one with its end, is one access. */
+/* Rotated rows, for rows that begin at unaligned addresses: see `turned` in docs/ir.md. `turn` is the distance, in elements, from a
+ * multiple of 16 bytes to the row's begin. Place c of the tile holds lane c - turn, or lane c - turn + extent if that is negative. So
+ * places from multiples of V elements on correspond to addresses that are multiples of 16 bytes: each 16-byte piece is one access, except
+ * the piece with the row's begin and the piece with its end. */
 #include "analysis/analysis.h"
 #include "lower_internal.h"
 

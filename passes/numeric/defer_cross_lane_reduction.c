@@ -1,11 +1,13 @@
-/* Pass defer_cross_lane_reduction: a sum that threads of a warp have parts of is added up behind a loop, not in each of its iterations.
+/* Pass defer_cross_lane_reduction: the cross-lane part of a loop-carried sum runs once after the loop, not in each iteration.
  *
- * what:   where a loop carries %t and goes on with what is linear in it and in sums of tiles' lanes, (%t * %scale + sum(%p)), each thread
- *         keeps the part that its own lanes have: `apart` is what these sums are then, and tile.combine, in front of the first use behind
- * the loop, adds the parts by shuffles. What scales is the same in all threads that have parts of a lane; the loop begins with 0, or with
- * such a sum itself. needs:  tile mapped, after assign_layouts; layouts in which no lane of the sum is converted. keeps:  values but for
- * the order of float sums breaks: nothing source: FlashAttention-2, which sums a row's parts once, at the end;
- * docs/decisions/0030-half-iterations.md
+ * what:   a loop carries %t, and its next value is linear in %t and in sums over lanes of tiles, as in %t * %scale + sum(%p). Each thread
+ *         then accumulates only the lanes that it holds (the reductions get the attribute `apart`), and a tile.combine in front of the
+ *         first use after the loop adds the threads' partial sums by shuffles. The scale must be the same in all threads that hold parts
+ *         of one sum, and the initial value must be 0 or such a sum itself.
+ * needs:  tile mapped, after assign_layouts; layouts that need no conversion of the sum's lanes
+ * keeps:  values but for the order of float sums
+ * breaks: nothing
+ * source: FlashAttention-2, which sums a row's parts once, at the end; docs/decisions/0030-half-iterations.md
  *
  *   %r = for(...) (%t = 0) {                              %s = for(...) (%t = 0) {
  *     %a = tile.reduce(%p) {kind = "add"}           =>      %a = tile.reduce(%p) {kind = "add", apart = true}

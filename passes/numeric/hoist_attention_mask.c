@@ -1,11 +1,11 @@
-/* Pass hoist_attention_mask: scores that are absent become -inf once, not what is made of them each time.
+/* Pass hoist_attention_mask: absent scores become -inf once, so that no later op on them needs a mask.
  *
- * what:   of a product's lanes that are absent along an axis, where all that is made of them is the largest along that axis
- *         and exponentials of what lies below it (`not_positive`), which are only summed or multiplied along that axis:
- *         absent lanes become -inf in front of all that. Their exponentials are 0, or NaN where a row has no other number
- *         either. lower_to_threads.c looks at the lanes of whole tiles once for all of them.
- *         A choice between a product's lanes and a constant, by a comparison of numbers that grow along the axes, stands under a condition
- *         of the whole tile: most tiles lie on one side of a diagonal.
+ * what:   lanes of a product may be absent along an axis. If the product's only uses are its maximum along that axis, and exponentials of
+ *         its difference to that maximum (`not_positive`) that are only summed or multiplied along that axis, the absent lanes become
+ *         -inf in front of all these uses. Their exponentials are 0, or NaN where the row has no present number either.
+ *         lower_to_threads.c then tests the presence of whole tiles once for all of their lanes.
+ *         A select between the product and a constant, by a comparison of numbers that grow along the axes (a causal mask), goes
+ *         under a branch on the whole tile: most tiles lie on one side of the diagonal and need no select.
  * needs:  tile static, after divide_by_reciprocal
  * keeps:  values
  * breaks: nothing

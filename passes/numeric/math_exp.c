@@ -71,8 +71,8 @@ static IrValue *raised(Math *m, IrValue *x, double factor) {
     return math_fma(m, fma->operands[0], fma->operands[1], rest);
 }
 
-/* 2^(x factor) by the machine's instruction, which takes results below the normal ones for 0: where these are asked for, it makes 2^(x +
- * 64) of x not above 0, else the root. */
+/* 2^(x factor) by the machine's instruction, which takes results below the normal ones for 0: where these are asked for, it makes 2^(x + 64)
+ * of x not above 0, else the root. */
 static IrValue *power_machine(Math *m, IrValue *x, double factor, bool not_positive) {
     if (m->flushed) return math_by_machine(m, IR_EXP2, factor == 1 ? x : math_mul(m, x, math_num(m, factor)));
     IrValue *y = not_positive ? raised(m, x, factor) : math_mul(m, x, math_num(m, factor / 2));

@@ -1,4 +1,5 @@
-/* What a value may be, by what makes it: an interval, or NaN. Asked where functions are expanded, for the edges that cannot be. */
+/* Range analysis of values: an interval, and whether the value may be NaN. The expansions of functions ask it, to omit special cases that
+ * cannot occur. */
 #include "math_internal.h"
 
 #include <math.h>

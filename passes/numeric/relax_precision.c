@@ -1,17 +1,17 @@
 /* Pass relax_precision: says how many bits are asked of functions whose values only narrower floats are made of.
  *
  * what:   marks exp, exp2 and quotients, f32, with `bits`: a relative error below 2^-bits is all that is
- *         asked; 1 + erf(x) so asked becomes erfc(-x). A result that is rounded to f16 or bf16 may be off by three quarters of its last
- *         place, half of which the rounding takes; `bits` is five more than the type has, so that two such errors take a sixteenth of that
- *         half.
- *         Marked is what reaches nothing but stores of such a type, or factors of a gemm of one, through operations that keep a
- *         relative error: products, quotients, choices, maxima, sums of what is not negative, moved lanes, and loops that carry
- *         these, unless each iteration would add an error. What is subtracted, compared, looked at by another function or stored
- *         as f32 keeps all its bits. The argument x c - m of a marked exp2 becomes an fma; where c is not negative and x c has no
+ *         asked; 1 + erf(x) so asked becomes erfc(-x). The bound of an f16 or bf16 result allows 1.5 u, u being the unit roundoff of its
+ *         type, of which the final rounding takes u. `bits` is the precision of that type plus five, so that two such errors are u / 16
+ *         together.
+ *         The pass marks an op if its value reaches only stores of such a type, or factors of a gemm of such a type, and if all ops on the
+ *         way keep a relative error: products, quotients, selects, maxima, sums of values that are not negative, moved lanes, and loops
+ *         that carry these, unless each iteration would add an error. A value keeps all its bits if it is subtracted, compared, passed to
+ *         another function, or stored as f32. The argument x c - m of a marked exp2 becomes an fma; where c is not negative and x c has no
  *         other use but its maximum, that is the maximum of x times c.
- *         `flushed`: results below 2^-126 may be 0. So an exp or exp2 of x less the maximum of its row, or less one that a loop carries,
- * which is rounded to f16 or bf16 for products alone, and else added up in its row: what the products and the sum lose is N 2^-126 of a row
- *         whose greatest element is 1 (docs/decisions/0003-error-bounds.md).
+ *         `flushed`: results below 2^-126 may become 0. The pass marks an exp or exp2 of x minus the maximum of its row, or minus a running
+ *         maximum that a loop carries, if its results are only rounded to f16 or bf16 as factors of products, and summed along its row.
+ *         Products and sum then lose at most N 2^-126 of a row whose greatest element is 1 (docs/decisions/0003-error-bounds.md).
  * needs:  tile level, static
  * keeps:  values, to that error
  * breaks: nothing
@@ -283,8 +283,8 @@ static void scale_maximum(IrOp *fold, IrOp *product) {
 
 enum { LARGE = 1 << 20 };
 
-/* Whether lanes are numbers of products, or of memory whose type has no large ones: none stands in place of a score, such as -1e30. If all
- * of a row are such numbers, m is, too, and what its rounding left out would be the argument. */
+/* Whether lanes are numbers of products, or of memory whose type has no large ones: none stands in place of a score, such as -1e30. If all of
+ * a row are such numbers, m is, too, and what its rounding left out would be the argument. */
 static bool is_moderate_at(const IrValue *v, int depth) {
     const IrOp *op = v->def;
     const IrAttr *value = op && (op->opcode == IR_CONST || op->opcode == IR_TILE_FILL) ? ir_attr(op, "value") : NULL;
@@ -369,8 +369,7 @@ static bool same_axes(const IrOp *a, const IrOp *b) {
     return x->count == y->count && memcmp(x->ints, y->ints, x->count * sizeof *x->ints) == 0;
 }
 
-/* Of an exp or exp2 that is marked: nothing else than products of its rounded results and its rows' sums tells a 0 from what is below
- * 2^-126. */
+/* Of an exp or exp2 that is marked: nothing else than products of its rounded results and its rows' sums tells a 0 from what is below 2^-126. */
 static bool may_flush(const IrOp *op) {
     const IrValue *x = op->operands[0];
     const IrOp *most = row_maximum(x);

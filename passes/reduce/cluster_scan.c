@@ -1,11 +1,11 @@
-/* Pass cluster_scan: few long rows that are scanned are a cluster's each, not a block's.
+/* Pass cluster_scan: if the rows to scan are few and long, a cluster scans each row, not a single block.
  *
- * what:   a kernel that loads rows of symbolic extent, scans them in one direction and stores one tile of them gets a sibling, step
- *         behind it, in which the blocks of a cluster hold a row's parts one behind the other: attribute `cluster`, and
- *         `blocks_in_order` for the layouts. Each block scans its part and sends its total to the others (lower_lines.c); what is
- *         longer than all blocks hold at once goes chunk by chunk, each a cluster's. Of either the grid is empty, by the sizes
- *         of the launch: rows that a block passes over at once stay a block's, and so do those of which there are enough to
- *         fill the machine, unless they fill the blocks, too. Where no case asks for such sizes, all is left as it was.
+ * what:   a kernel that loads rows of symbolic extent, scans them in one direction and stores one tile of them gets a sibling: one more
+ *         step behind it, in which the blocks of a cluster hold consecutive parts of a row (attribute `cluster`, and `blocks_in_order`
+ *         for the layouts). Each block scans its part and sends its total to the others (lower_lines.c). A row that is longer than all
+ *         blocks hold at once goes chunk by chunk, each chunk spread over the cluster. The sizes of the launch decide which of the two
+ *         grids is empty: the original kernel takes rows that one block scans in a single chunk, and rows that are numerous enough to
+ *         fill the machine, unless they also fill the lanes of the cluster's blocks. If no case has such sizes, nothing changes.
  * needs:  tile functions in state open, after split_reduction; target cuda with clusters
  * keeps:  values but for the order in which floats are summed; names
  * breaks: steps are numbered anew
@@ -20,10 +20,10 @@
 
 #include "analysis/analysis.h"
 
-/* BLOCKS hold a row. Rows are few as long as all of their blocks are PLACES a multiprocessor at most (PLACES = 0: the pass does nothing),
- * whatever of the blocks' lanes they fill. Where they fill seven eighths, up to MORE_PLACES; where they do and are held at once, up to
- * MOST_ROWS (0: as others). Many rows only where a lane is MANY_BYTES of memory or more: what the blocks tell each other takes the time
- * that half of them take (f16: 1.41 of the floor, a block a row 1.13). */
+/* BLOCKS hold a row. Rows are few as long as all of their blocks are PLACES a multiprocessor at most (PLACES = 0: the pass does nothing), whatever of
+ * the blocks' lanes they fill. Where they fill seven eighths, up to MORE_PLACES; where they do and are held at once, up to MOST_ROWS (0: as others).
+ * Many rows only where a lane is MANY_BYTES of memory or more: what the blocks tell each other takes the time that half of them take (f16: 1.41 of the
+ * floor, a block a row 1.13). */
 enum { BLOCKS = 8, MANY_BYTES = 8, PLACES = 4, MORE_PLACES = 48, MOST_ROWS = 1 << 27, STEP_LANES = 16, MOST_SCANS = 4 };
 
 typedef struct {

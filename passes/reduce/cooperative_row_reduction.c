@@ -6,11 +6,11 @@
  *           zeros     counters, one a row; where blocks await each other's sums, these
  *           shares    A for a chunk of a row in place of X[r, i, :], into a workspace of all chunks' partial results
  *           kept      F and B for the same chunk: each block finishes the row for itself, in the order of the chunks
- *         Both have the same grid, row by row, so that fuse_by_grid_barrier can join them: the chunk is then read once.
- *         They are used where the blocks of one row are resident, of two where blocks meet at a counter (while those of one row wait
- *         for each other the others load and store), chunks are half full at least, there are rows for more than all of these, partial
- * results are a small part of what is read, and X is larger than the L2, which would keep it for the second reading; only where a case asks
- *         for such a size.
+ *         `shares` and `kept` have the same grid, row by row, so that fuse_by_grid_barrier can join them: the chunk is then read once.
+ *         The new steps are used if all of this holds: a row has several chunks; all blocks of one row are resident at once (of two rows
+ *         where blocks meet at a counter, so that one row's blocks load and store while the other's wait); chunks are at least half
+ *         full; there are more rows than are resident at once; a row's partial results are small against what is read; and X is larger
+ *         than the L2, which otherwise would hold it for the second reading. The sibling is made only if a case has such a size.
  * needs:  tile functions in state open, before split_reduction; target cuda
  * keeps:  values but for the order in which floats are summed; names
  * breaks: steps are numbered anew
@@ -22,8 +22,7 @@
 
 enum { MOST_FOLDS = 3, ELEMENT_BYTES = 4, LITTLE = 4, LOOPS = 3 };
 
-/* How rows are cut into chunks, and what holds these: `threads` of `lanes` each, `blocks` a multiprocessor; the blocks of `teams` rows are
- * resident. */
+/* How rows are cut into chunks, and what holds these: `threads` of `lanes` each, `blocks` a multiprocessor; the blocks of `teams` rows are resident. */
 typedef struct {
     int64_t threads, lanes, blocks, teams;
     bool lags; /* a chunk is mapped behind the sums of the next one */

@@ -1,9 +1,10 @@
-/* Pass rematerialize_final_reduction: a small step between two is made again by every block of the step behind it.
+/* Pass rematerialize_final_reduction: each block of a step recomputes the small reduction that it needs, so that the step that computed it
+ * is not launched.
  *
- * what:   a step that only folds what steps before it left in workspaces, and stores single elements V[r], of which a later step alone
- *         loads V[r'], gets a sibling of that later step, which makes them again where it needs them: one launch less. Used where a block
- *         folds at most NEAR_LANES numbers and the blocks of the later step run all at once; by the sizes of the launch the grids of
- *         the two steps or of the sibling are empty. Only where a case asks for such a size.
+ * what:   step F reduces only workspaces that earlier steps wrote, and stores single elements V[r]; one later step B alone loads V[r'].
+ *         B gets a sibling that recomputes V[r'] where it needs it, which saves one launch. The sibling is used if a block of F reduces
+ *         at most NEAR_LANES numbers and all blocks of B run at once. The sizes of the launch decide which grids are empty: those of F
+ *         and B, or that of the sibling. The sibling is made only if a case has such a size.
  * needs:  tile functions in state open, after split_reduction; target cuda
  * keeps:  values but for the order in which floats are summed; names
  * breaks: steps are numbered anew

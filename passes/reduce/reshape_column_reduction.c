@@ -1,16 +1,16 @@
-/* Pass reshape_column_reduction: a reduction along the rows of a matrix whose rows are no whole 16-byte pieces reads rows in groups
- * that are.
+/* Pass reshape_column_reduction: a reduction over the rows of a matrix whose rows are not multiples of 16 bytes takes V rows as one, so
+ * that its rows are.
  *
- * what:   a kernel that does nothing with a tensor [.., K, N] but to reduce all of its K rows, columns in tiles, becomes
- *         three steps, for a V that makes V elements 16 bytes:
- *           fold      reduces [.., K / V, V * N], the same memory: its rows begin at multiples of 16 bytes;
+ * what:   V elements are 16 bytes. A kernel that only reduces a tensor [.., K, N] over all of its K rows, in tiles of columns, becomes
+ *         three steps:
+ *           fold      reduces the same memory as [.., K / V, V * N], whose rows begin at multiples of 16 bytes,
  *                     into a workspace [.., V * N]
  *           finish    the kernel, reducing the workspace as [.., V, N]
  *           as it was
- *         An arg-reduction's workspace holds the numbers of groups of rows; the finish reads the rows themselves by them.
- *         Of either the first two or the last the grid is empty: by whether K is a multiple of V (then the matrices
- *         of the tensor begin at multiples of 16 bytes too), N is none, and K is so large that the finish costs little.
- *         Only where a case asks for such a size.
+ *         The workspace of an arg-reduction holds numbers of groups of V rows; the finish reads the rows of these groups again.
+ *         The sizes of the launch decide which grids are empty: those of fold and finish, or that of the last. Fold and finish run if K is
+ *         a multiple of V (then the matrices of the tensor begin at multiples of 16 bytes too), N is not a multiple of V, and K is
+ *         so large that the finish costs little. The steps are made only if a case has such a size.
  * needs:  tile functions in state open, after strip_mine; target cuda
  * keeps:  values but for the order in which floats are summed; names
  * breaks: steps are numbered anew; all functions get one more workspace

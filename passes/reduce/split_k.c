@@ -5,14 +5,16 @@
  *           sum       of the parts behind the first, in their order, where they are more than MOST_NEAR
  *           finish    the kernel with the parts, or the first and the sum of the others, in place of the loop
  *           as it was
- *         Of either those before or the last the grid is empty, by the sizes of the launch: split is what has so few tiles that two
- *         or more parts of each are resident at once, with LEAST_TRIPS iterations a part, and what the cost model says to be
- *         MARGIN_PERCENT faster than one block a tile, two more launches and the workspace's bytes counted. Where no case
- *         asks for it all is left as it was. What has to be computed for that is derived symbols: once a launch.
- * The tail: tiles that fill the machine more than once leave it half empty in their last wave. Where a case asks for it (at most TAIL_WAVES
- *         whole waves) what is divided is the tiles behind the last whole wave, and the kernel as it was makes those before them, numbered
- * through: %whole of them. With fewer tiles than fit at once these are none, and all is as above. needs:  tile functions in state open,
- * after split_reduction; target cuda keeps:  values but for the order in which floats are summed; names breaks: steps are numbered anew
+ *         The sizes of a launch decide which grids are empty: either the last, or those before it. K is split if there are so few tiles
+ *         that two or more parts of each are resident at once, each part has LEAST_TRIPS iterations or more, and the cost model predicts
+ *         a gain of MARGIN_PERCENT over one block a tile, counting two more launches and the workspace's traffic. If no case asks for a
+ *         split, the kernel stays as it was. The decision is computed once a launch, as derived symbols.
+ *         The tail: a grid of more than one wave leaves the machine half empty in its last wave. Where a case asks for it (at most
+ *         TAIL_WAVES whole waves), only the tiles behind the last whole wave are divided, and the kernel as it was computes the %whole
+ *         tiles before them, numbered consecutively. With less than one wave of tiles %whole is 0, and all tiles are divided.
+ * needs:  tile functions in state open, after split_reduction; target cuda
+ * keeps:  values but for the order in which floats are summed; names
+ * breaks: steps are numbered anew
  * source: split K
  *
  *     parallel(0, I) (%i) {                            parallel(0, parts) (%p) { parallel(0, I) (%i) {
@@ -131,8 +133,7 @@ static const Aff *most_parts(const Split *s, int64_t resident) {
     return aff_min(c, room, aff_floordiv(c, s->trips, aff_const(c, LEAST_TRIPS)));
 }
 
-/* Bytes that an iteration of all tiles takes from memory: what several of them load counts once. Those of a last wave take no more than
- * each for itself. */
+/* Bytes that an iteration of all tiles takes from memory: what several of them load counts once. Those of a last wave take no more than each for itself. */
 static const Aff *bytes_of_all(const Split *s, const GemmCost *cost) {
     IrModule *m = s->ctx->module;
     const Aff *all = aff_const(m->affs, 0);

@@ -6,12 +6,12 @@
  *           finish    the kernel, reducing the parts of the workspace in their order; of an arg-reduction they are indices, and
  *                     the elements there are read again
  *           as it was
- *         Of either the first two or the last the grid is empty, by the sizes of the launch. Where the kernel only stores what it
- *         reduces to workspaces, and who reads these reduces them by the same kind, there is no finish: such a workspace holds `parts`
- *         numbers in place of one, which its readers reduce with the others.
- *         `parts` makes as many blocks as fill the machine, but no part is less than what is worth a block; below LEAST_PARTS, and
- *         where no case asks for such a size, all is left as it was. Both numbers, of lanes and of parts, are derived
- *         symbols: computed once a launch, not in each thread.
+ *         The sizes of the launch decide which grids are empty: those of part and finish, or that of the last. If the kernel only stores
+ *         its reductions to workspaces, and all readers of a workspace reduce it by the same kind of reduction, there is no finish: the
+ *         workspace then holds `parts` numbers in place of each one, and its readers reduce all of them.
+ *         `parts` is so large that the blocks fill the machine, but no part is smaller than is worth a block. If there would be fewer than
+ *         LEAST_PARTS parts, or no case has such a size, the kernel stays as it was. The number of parts and the lanes of a part are
+ *         derived symbols: computed once a launch, not in each thread.
  * needs:  tile functions in state open, after reshape_column_reduction; target cuda
  * keeps:  values but for the order in which floats are summed; names
  * breaks: steps are numbered anew
@@ -30,9 +30,9 @@
 
 /* BLOCKS a multiprocessor are aimed at, which fills it once. Where that many are there already but few times over, the last to begin
  * run alone: up to EVEN_PARTS parts then, and EVEN_BLOCKS a multiprocessor (EVEN_PARTS = 1: none), which leaves kernels alone that
- * have a third of these, since parts cost a little themselves, and those that fill it once or nearly, with RESIDENT blocks a
- * multiprocessor. Of arg-reductions ARG_BLOCKS and ARG_PARTS: the finish reads elements again, one by one, and holds all parts. A part
- * reads PART_BYTES, a transcendental function counting as so many. */
+ * have a third of these, since parts cost a little themselves, and those that fill it once or nearly, with RESIDENT blocks a multiprocessor.
+ * Of arg-reductions ARG_BLOCKS and ARG_PARTS: the finish reads elements again, one by one, and holds all parts.
+ * A part reads PART_BYTES, a transcendental function counting as so many. */
 enum {
     MOST_FOLDS = 3,
     BLOCKS = 8,
@@ -434,8 +434,7 @@ static void store_part(const Spread *s, IrFunc *func, IrOp *fold, unsigned which
     ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, n + 2, operands, 0, NULL), "axes", axes);
 }
 
-/* Part after part, an element each, so that neighbours stay neighbours (group_rows); where an index may lie outside, each element's parts
- * side by side. */
+/* Part after part, an element each, so that neighbours stay neighbours (group_rows); where an index may lie outside, each element's parts side by side. */
 static void store_in_place(const Spread *s, IrFunc *func, IrOp *store, unsigned which, IrValue *part) {
     IrModule *m = s->ctx->module;
     AffFacts *facts = ir_facts_at(s->ctx->scratch, store);

@@ -1,9 +1,9 @@
-/* Windows whose loop rolls, for stencil_reuse: a loop moves a window along an axis (planes of a volume, one after the
- * other), and what it combines of a line (a plane, a row) of one iteration is what a later one combines of it again.
+/* Rolling windows, for stencil_reuse: a serial loop moves a window along an axis (over the planes of a volume), and partial results over a
+ * line of the window (a plane, a row) in one iteration are partial results of the same line in a later iteration.
  *
- * Line k of iteration z lies at S z + D k, so it is line k + S/g of iteration z - D/g, g = gcd(S, D). Lines that an earlier
- * iteration had are carried as the fragments that they were combined to; the others, at most S/g an iteration, are read from
- * boxes in shared memory, a ring of them, of which the next are copied while one is read.
+ * Line k of iteration z lies at S z + D k, so it is line k + S/g of iteration z - D/g, g = gcd(S, D). The loop carries the partial
+ * results (fragments) of lines that an earlier iteration has combined. The others, at most S/g an iteration, are read from a
+ * ring of boxes in shared memory; the next boxes are copied while one is read.
  *
  *   for(0, Z) (%z) { %w = for(0, 3, %i) (%q, %c) { ... + lines at 2 z + q ... } ... }
  * becomes
@@ -413,8 +413,8 @@ static void copy_ahead(const Roll *r, IrBuilder *b, IrValue *number, IrValue *n,
 }
 
 /* A loop that takes lines from their boxes, one after the other, so that the elements of one at a time are held: `count`
- * of them, the first of which has number `number`, of groups: in the box. z: the iteration that they belong to; null: they stand in front
- * of the loop, behind `first` others. In values[0] they are combined, null: they are not; behind it come the last `last` of them. */
+ * of them, the first of which has number `number`, of groups: in the box. z: the iteration that they belong to; null: they stand in front of the
+ * loop, behind `first` others. In values[0] they are combined, null: they are not; behind it come the last `last` of them. */
 static void take_lines(const Roll *r, IrBuilder *b, int64_t count, int64_t first, IrValue *number, IrValue *z, unsigned last,
                        IrValue **values) {
     unsigned from = values[0] ? 0 : 1;

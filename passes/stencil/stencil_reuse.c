@@ -1,12 +1,12 @@
 /* Pass stencil_reuse: what the iterations of short loops load of a tensor is loaded once, ahead of them.
  *
  * what:   a map of loads in a nest of loops with few iterations (a window's elements) moves in front of the nest: a
- *         fragment holds all that any iteration reads. Where an iteration's step along an axis of the tensor is
- *         commensurable with the fragment's, elements that several of them read are one element of it. Bounds are
- *         checked once a thread: lanes whose window lies inside of them all load without masks. The loops are unrolled.
- *         What a block's threads read much more often than it has elements lies in shared memory (window_stage.c); what
- *         neighbours share along one axis and combine along another is combined once. Where a loop around moves the window, what
- *         its iterations have in common is combined once, and boxes are copied ahead (rolling_window.c).
+ *         fragment holds the elements that all iterations read. If the iterations' step along an axis of the tensor is
+ *         commensurable with the fragment's, an element that several iterations read is held once. Bounds are
+ *         checked once a thread: lanes whose whole window lies inside load without masks. The loops are unrolled.
+ *         Elements that a block's threads read many times are staged in shared memory (window_stage.c); partial results that
+ *         neighbouring windows share are computed once. If an enclosing loop moves the window, partial results that
+ *         its iterations share are computed once, and boxes are copied ahead (rolling_window.c).
  * needs:  kernel level, target cuda, before fuse_elementwise; nobody stores to the tensor in the kernel
  * keeps:  values but for the grouping of what is combined; order of effects
  * breaks: nothing
@@ -646,9 +646,8 @@ static int64_t frag_elements(const IrType *t) {
     return n;
 }
 
-/* Blocks that copy, wait, compute and store once each stand beside as many others as boxes and registers leave room for: some copy while
- * others store. Registers are those of what loops carry and OTHERS more, so that no compiler keeps a whole window in them, which lies in
- * shared memory. */
+/* Blocks that copy, wait, compute and store once each stand beside as many others as boxes and registers leave room for: some copy while others
+ * store. Registers are those of what loops carry and OTHERS more, so that no compiler keeps a whole window in them, which lies in shared memory. */
 static void ask_for_blocks(PassContext *ctx, IrFunc *f, const OpList *ops) {
     const Target *t = ctx->target;
     int64_t carried = 0;

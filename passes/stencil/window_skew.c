@@ -1,7 +1,7 @@
-/* Skewed boxes, for window_stage: lines that begin anywhere, of tensors that begin at a multiple of 16 bytes, are copied as the whole
- * pieces that they lie in. A line then stands in the box as many elements behind a multiple of 16 bytes as it does in memory (its skew,
- * known at the launch), and is read there. What of a first piece lies in front of the line is the line's before: where a window reads there
- * it is not what stands in the box that counts, but the condition, which is asked again. */
+/* Skewed boxes, for window_stage. The tensor begins at a multiple of 16 bytes, but its lines begin anywhere. Each line is copied as the
+ * aligned 16-byte pieces that cover it. The distance of its first element from a multiple of 16 bytes (its skew, known at the launch) is
+ * the same in the box as in memory, and reads from the box add it. The first piece may begin with elements of the preceding line. A window
+ * that reads there must not use them: its presence condition is tested again. */
 #include "window_stage.h"
 
 /* Conditions on the index along a line must be on it alone: the columns. */

@@ -2,8 +2,8 @@
  * beside the others, is one box of it. The block loads the box once, in pieces of 16 bytes where alignment allows, and
  * its threads read it there.
  *
- * An offset is linear in the window's numbers and in the bits of lane and warp. Numbers and bits whose strides are
- * multiples of one step are one axis of the box, where that holds fewer elements than their product.
+ * A thread's offset is linear in the window's loop indices and in the bits of lane and warp. Indices and bits whose strides are
+ * multiples of one step form one axis of the box, if that axis has fewer elements than the product of their extents.
  *
  * Lines that begin anywhere: window_skew.c. */
 #include <math.h>
@@ -706,8 +706,7 @@ static IrValue *swapped(IrBuilder *b, IrValue *index, int64_t count, IrValue *st
 }
 
 /* Elements of less than a word are read several at once, as many as lie at multiples of them; those behind the last one lie in the same
- * row, which no one looks at. Other axes of the fragment move by such multiples, too. Not where lines are combined as they are read,
- * element by element. 1: they are read alone. */
+ * row, which no one looks at. Other axes of the fragment move by such multiples, too. Not where lines are combined as they are read, element by element. 1: they are read alone. */
 static int64_t words_of(const WindowStage *s, const Window *inner, IrValue *at, int64_t extent, const int64_t *weight) {
     AffFacts *facts = ir_facts_at(inner->ctx->scratch, inner->outermost);
     bool narrow = element_size(s) < BANK_BYTES && s->w.load->results[0].type->dtype != DTYPE_BOOL;

@@ -75,8 +75,7 @@ static bool is_needed_behind(const OpList *ops, size_t at, const IrValue *v) {
     return false;
 }
 
-/* Instructions take the other sign or none of a register's number as they read it: such a tile needs no registers beside those of its
- * operand. */
+/* Instructions take the other sign or none of a register's number as they read it: such a tile needs no registers beside those of its operand. */
 static bool is_read_from(const OpList *ops, size_t at, const IrValue *v) {
     const IrOp *op = v->def;
     return op && (op->opcode == IR_ABS || op->opcode == IR_NEG) && dtype_is_float(v->type->dtype) &&
@@ -348,8 +347,8 @@ static const RowClass *small_class(Classes *c, int64_t row) {
     return &c->brief;
 }
 
-/* Rows that fill less than three quarters of a block's class get one of their own length: lanes that are absent cost as much as others. By
- * half the threads where these hold it: two blocks, of which one loads while the other computes. */
+/* Rows that fill less than three quarters of a block's class get one of their own length: lanes that are absent cost as much as others. By half the
+ * threads where these hold it: two blocks, of which one loads while the other computes. */
 static const RowClass *tightened(Classes *c, const RowClass *of, int64_t row) {
     if (!of || of->cluster > 1 || c->others > 1 || 4 * row > 3 * of->cap) return of;
     c->brief = *of;
@@ -371,8 +370,7 @@ static const RowClass *class_of(Classes *c, int64_t row, int64_t piece) {
     return &c->brief;
 }
 
-/* Few rows leave most of the machine idle: a cluster of more blocks for each, as long as all of them run at once and threads keep a few
- * pieces. */
+/* Few rows leave most of the machine idle: a cluster of more blocks for each, as long as all of them run at once and threads keep a few pieces. */
 static RowClass over_more_blocks(const PassContext *ctx, RowClass c, int64_t rows, int64_t align) {
     while (2 * c.cluster <= BLOCKS && 2 * c.cluster * rows <= ctx->target->sms && c.held >= 2 * FEW_HELD &&
            c.cap % (2 * c.cluster * c.warps * WARP * align) == 0)

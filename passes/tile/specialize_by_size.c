@@ -1,8 +1,8 @@
 /* Pass specialize_by_size: loops that sizes choose are grids that may be empty.
  *
  * what:   a top-level `if` whose condition compares sizes, and which only holds loops that hand on no values, is replaced by
- *         these: each in a parallel loop that runs once where the condition chooses it, else not at all. So each becomes a
- *         kernel of its own, whose grid is empty where it is not chosen. Other branches stay inside of one kernel.
+ *         those loops. Each loop is nested in a parallel loop that runs once if the condition selects it, and otherwise not at all.
+ *         So each becomes a kernel of its own, whose grid is empty if it is not selected. All other branches stay inside one kernel.
  * needs:  tile functions in state open, before outline_kernels
  * keeps:  values, names
  * breaks: nothing

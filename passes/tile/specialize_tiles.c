@@ -1,9 +1,8 @@
 /* Pass specialize_tiles: a version for rows that are well below the tiles' extent.
  *
- * what:   where a parallel loop goes over an axis tile by tile, and the heaviest case's extent fills much less than one of these tiles, the
- *         kernel gets a version for extents up to a little more than that: its tiles are so long, and the loop, which
- *         would have one iteration, is gone. Lanes that are absent cost as much as others, and rows so short
- *         may be grouped (group_rows).
+ * what:   a parallel loop goes over an axis tile by tile, and in the heaviest case the axis is much shorter than one tile. The kernel
+ *         then gets a version for extents up to a little more than that: its tiles have this length, and the loop, which would have
+ *         one iteration, is gone. Absent lanes cost as much as present ones, and rows that short may be grouped (group_rows).
  * needs:  tile functions after strip_mine; target cuda
  * keeps:  values, names
  * breaks: one function becomes two versions

@@ -87,8 +87,7 @@ void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count); /* none needs a
 void pass_for_arg(Slice *s, IrOp *op);
 void pass_for_gemm(Slice *s, IrOp *op);
 
-/* The innermost of the parallel loops around a kernel that only reduces rows of a tensor with one that all of them read; null: it is
- * another. */
+/* The innermost of the parallel loops around a kernel that only reduces rows of a tensor with one that all of them read; null: it is another. */
 const IrOp *rows_that_share(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index);
 
 #endif

@@ -1,7 +1,6 @@
-/* Ends of tiles, for split_passes: an axis of symbolic extent gets a constant one, and the lanes from
- * the symbolic extent on must be absent wherever something folds along the axis. A load that ends there
- * leaves them absent. Of other tiles (`pad=`, `init=`, lanes of a broadcast) a slice from 0 to the
- * symbolic extent says so.
+/* Ends of tiles, for split_passes: an axis of symbolic extent gets a larger constant one, and an op that folds along the axis must see
+ * the lanes from the symbolic extent on as absent. A load whose slice ends at that extent leaves them absent. For other tiles
+ * (`pad=`, `init=`, lanes of a broadcast) the pass inserts a slice from 0 to the symbolic extent.
  *
  *     %s = tile.reduce(%one) {...}   =>   %end = tile.extract(%one, 0, %N) {axes = "r"}
  *                                         %s = tile.reduce(%end) {...} */

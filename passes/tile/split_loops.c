@@ -1,7 +1,7 @@
-/* Loops and branches that feed what split_passes makes run chunk by chunk: they are repeated for each
- * chunk, with what of their bodies the chunk needs. A tile that a loop carries is repeated by
- * repeating the loop; one that is folded inside of the loop that carries it is not, as the chunk of
- * one iteration would need all chunks of the iterations before.
+/* Loops and branches that feed an op which split_passes executes chunk by chunk: the loop or branch is cloned for each
+ * chunk, with the part of its body that the chunk needs. If a loop carries a tile, the whole loop is cloned for each chunk. This
+ * is not possible if the loop's body folds the carried tile: a chunk of one iteration would need all
+ * chunks of the preceding iterations.
  *
  *     %t = for(%c0, %M, %c1, %z) ...          %a = for(%c0, %N, %c2048, %lowest) (%N_0, %acc) {
  *     %m = tile.reduce(%t) {kind = "max"}  =>     %z_0 = <the chunk of %z>

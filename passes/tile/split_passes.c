@@ -1,23 +1,26 @@
-/* split_passes: what folds along an axis of symbolic extent becomes constant too.
+/* split_passes: axes of symbolic extent that are reduced, scanned, contracted or sorted get constant extents.
  *
- * Two versions of the kernel, or three where "vectors" are asked for (short whole rows first), in order of preference:
- *   whole row   the axis gets the constant extent CAP; slices keep their ends, so that lanes from
- * the extent on are absent; guard CAP - extent + 1 > 0 in passes   each reduction becomes a loop
- * over chunks that repeats the loads and arithmetic which feed it, accumulates lane by lane and
- * reduces once behind the loop; each store becomes such a loop too. Absent lanes of the last chunk
- * are filled with the identity; what is absent along other axes stays so. A gemm along the axis
- * accumulates chunk by chunk. A scan carries its
- * total from chunk to chunk (one that goes against the loop, or behind the 16th, sums up the chunks before its own each time), an
- * arg-reduction the best value and its index. A sort takes the upper bound of the extent instead, and needs one.
+ * The kernel gets two versions, in order of preference. Where "vectors" are asked for, a third version for short whole rows comes first.
+ *   whole row   The axis gets the constant extent CAP. Slices keep their ends, so that lanes from the extent on are absent.
+ *               The guard is CAP - extent + 1 > 0.
+ *   in passes   Each reduction becomes a loop over chunks. The loop repeats the loads and the arithmetic that feed the reduction,
+ *               accumulates lane by lane, and one reduction follows the loop. Each store becomes such a loop too. Absent lanes of the
+ *               last chunk are filled with the identity; lanes that are absent along other axes stay absent.
+ *               A gemm along the axis accumulates chunk by chunk.
+ *               A scan carries its total from chunk to chunk. A scan that runs against the loop, or any beyond the first SPLIT_SCANS
+ *               scans, instead recomputes the sum of all preceding chunks for each chunk.
+ *               An arg-reduction carries the best value and its index. A sort takes the upper bound of the extent, and needs one.
  *
- * needs:  tile functions in state open after strip_mine
+ * needs:  tile functions in state open, after strip_mine
  * keeps:  names, spans
- * breaks: one function becomes up to two versions (attribute `kernel` says of what); state static
+ * breaks: one function becomes several versions (attribute `kernel` names the kernel they belong to); state static
  * source: size classes and re-executed loads, docs/language.md "Tiles of symbolic extent"
  *
- *     %m = tile.reduce(%x) {kind = "max", ...}       %a = for(%c0, %N, %c2048, %lowest) (%N_0,
- * %acc) { with %x = tile.load(%X, ..., %c0, %N)   =>     %x = tile.load(%X, ..., %N_0, %N) %f =
- * tile.fill(%x) {value = -inf} yield(max(%acc, %f)) } %m = tile.reduce(%a) {kind = "max", ...}
+ *     %x = tile.load(%X, ..., %c0, %N)               %a = for(%c0, %N, %c2048, %lowest) (%N_0, %acc) {
+ *     %m = tile.reduce(%x) {kind = "max", ...}  =>     %x = tile.load(%X, ..., %N_0, %N)
+ *                                                      %f = tile.fill(%x) {value = -inf}
+ *                                                      yield(max(%acc, %f)) }
+ *                                                    %m = tile.reduce(%a) {kind = "max", ...}
  */
 #include <string.h>
 
@@ -154,8 +157,7 @@ static bool holds(IrOp *const *group, size_t n, const IrOp *op) {
     return false;
 }
 
-/* The next op from number `*at` on that a pass is for, and those of its pass; 0: there is none. What an earlier pass served is in `served`.
- */
+/* The next op from number `*at` on that a pass is for, and those of its pass; 0: there is none. What an earlier pass served is in `served`. */
 static size_t next_pass(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index, size_t *at, OpList *served, IrOp **group) {
     for (; *at < ops->len; ++*at) {
         IrOp *op = ops->data[*at];
@@ -210,8 +212,8 @@ static bool is_alone(const PassContext *ctx, const IrFunc *f, const OpList *ops,
     return true;
 }
 
-/* Tiles that a single pass loads and adds up along the axis; 0: it is not one, or does something else. Beside other blocks, one tile is
- * loaded alone: two are loads enough under way, and took longer with more registers (matvec by CUDA C 1.01 to 1.14 of its floor). */
+/* Tiles that a single pass loads and adds up along the axis; 0: it is not one, or does something else. Beside other blocks, one tile is loaded alone: two
+ * are loads enough under way, and took longer with more registers (matvec by CUDA C 1.01 to 1.14 of its floor). */
 static unsigned tiles_of_pass(PassContext *ctx, IrFunc *f, const OpList *ops, const Axes *axes, size_t index, bool alone) {
     unsigned tiles = 0, loads = 0;
     bool functions = false;
@@ -229,10 +231,9 @@ static unsigned tiles_of_pass(PassContext *ctx, IrFunc *f, const OpList *ops, co
     return alone || loads == 1 ? tiles : 0;
 }
 
-/* The registers that a loop over chunks needs to have all loads of a chunk under way at once, beside what it adds up, as long as
- * KEEP_THREADS stand on a multiprocessor. Where nothing is said of blocks ptxas takes fewer, for the sake of blocks that may not be there,
- * and has one or two loads under way. load_blocks: for versions that load 16 bytes at once (align_versions); one by one, the loads need
- * more registers than that. */
+/* The registers that a loop over chunks needs to have all loads of a chunk under way at once, beside what it adds up, as long as KEEP_THREADS stand on a
+ * multiprocessor. Where nothing is said of blocks ptxas takes fewer, for the sake of blocks that may not be there, and has one or two loads under way.
+ * load_blocks: for versions that load 16 bytes at once (align_versions); one by one, the loads need more registers than that. */
 static void keep_loads(PassContext *ctx, IrFunc *f, unsigned tiles, int64_t lanes, bool alone) {
     int64_t registers = STEP_LANES * tiles + REGISTERS_BESIDE, threads = lanes / STEP_LANES;
     if (ctx->target->kind != TARGET_CUDA || (tiles > KEEP_TILES && tiles != FUNCTIONS) || threads < 32 || ir_func_attr(f, "min_blocks"))
@@ -243,8 +244,7 @@ static void keep_loads(PassContext *ctx, IrFunc *f, unsigned tiles, int64_t lane
     if (blocks > 0) ir_func_attr_set_int(f, alone ? "min_blocks" : "load_blocks", blocks);
 }
 
-/* A kernel for small sizes has few blocks: a row that is held whole has all of its loads under way at once, too: each has an address beside
- * it. */
+/* A kernel for small sizes has few blocks: a row that is held whole has all of its loads under way at once, too: each has an address beside it. */
 static void keep_row_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, int64_t lanes) {
     OpList ops = ops_collect(ctx->scratch, f->body);
     if (!KEEP_LOADS || ctx->target->kind != TARGET_CUDA || ir_func_attr(f, "num_warps") || passes_along(ctx, f, axes, index) != 1) return;
@@ -260,8 +260,8 @@ static bool is_own(IrModule *m, const IrOp *load, const IrValue *row) {
     return false;
 }
 
-/* The innermost of the parallel loops around a kernel that only reduces rows of a tensor with one that all of them read; null: it is
- * another. Several rows will be one iteration (group_rows). */
+/* The innermost of the parallel loops around a kernel that only reduces rows of a tensor with one that all of them read; null: it is another.
+ * Several rows will be one iteration (group_rows). */
 const IrOp *rows_that_share(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
     const IrOp *loop = NULL;
     bool own = false, shared = false;
@@ -353,8 +353,7 @@ static IrFunc *fork_version(PassContext *ctx, IrFunc *f, const AxisClass *c, int
 }
 
 /* A processor spends as much time on lanes that are absent as on others: where vectors are asked for, rows of the usual
- * length, if that is short, get a version of their own before `f`, which keeps rows of up to `cap`. The one that is returned is it; null:
- * none. */
+ * length, if that is short, get a version of their own before `f`, which keeps rows of up to `cap`. The one that is returned is it; null: none. */
 static IrFunc *fork_long_rows(PassContext *ctx, IrFunc *f, const AxisClass *c, int64_t cap, int64_t *usual) {
     int64_t row = ir_func_attr_int(f, "vectors", 0) ? row_usual(ctx, f, c->extent) : 0;
     for (*usual = LEAST_CAP; *usual < row; *usual *= 2) continue;
@@ -484,8 +483,8 @@ static int handle_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     return make_static(ctx, last) ? 1 : -1;
 }
 
-/* On a GPU, where the cases' rows are no longer than a block keeps, a version for rows of that length, and chunks for longer ones: lanes
- * that are absent cost as much as others. 1, done; 0, rows are longer; -1, failed. */
+/* On a GPU, where the cases' rows are no longer than a block keeps, a version for rows of that length, and chunks for longer ones: lanes that are absent
+ * cost as much as others. 1, done; 0, rows are longer; -1, failed. */
 static int handle_short_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     const AxisClass *c = axes_class(axes, index);
     int64_t cap;

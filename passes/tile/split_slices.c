@@ -308,8 +308,7 @@ void pass_for_store(Slice *s, IrOp *store) {
     ir_op_erase(store);
 }
 
-/* The loads of the axis that the value's chunk is made of; false: with loops, branches, scans or functions between, which take more than
- * memory does. */
+/* The loads of the axis that the value's chunk is made of; false: with loops, branches, scans or functions between, which take more than memory does. */
 static bool collect_loads(const Slice *s, PointerTable *seen, IrValue *v, OpList *loads) {
     uint32_t done;
     IrOp *op = v->def;
@@ -359,8 +358,7 @@ static void add_chunks(Slice *s, const Together *t, unsigned chunks, const OpLis
     if (s->ok) close_loop(s, (unsigned)t->count, sums);
 }
 
-/* The chunks that an iteration takes two of, for the loads of the second not to wait for the sums of the first: all, or all but the last.
- */
+/* The chunks that an iteration takes two of, for the loads of the second not to wait for the sums of the first: all, or all but the last. */
 static const Aff *end_of_pairs(const Slice *s) {
     AffCtx *c = s->ctx->module->affs;
     const Aff *chunk = aff_const(c, s->chunk), *both = aff_const(c, CHUNKS_AT_ONCE * s->chunk);

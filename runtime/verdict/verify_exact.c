@@ -63,8 +63,7 @@ RtError exact_thin(OneTask *t, TaskInput *inputs) {
 
 /* ---- The trial ---- */
 
-/* Numbers drawn from a range become whole ones, none of them 0, so that each shows; structure, as of a triangle, and indices are a case's
- * own. */
+/* Numbers drawn from a range become whole ones, none of them 0, so that each shows; structure, as of a triangle, and indices are a case's own. */
 static bool make_inputs(const OneTask *t, uint64_t seed, TaskInput *inputs) {
     bool any = false;
     for (size_t i = 0; i < t->r->plan.a->param_count; i++) {

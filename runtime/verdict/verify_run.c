@@ -211,8 +211,8 @@ RtError one_task_power(OneTask *t, const TaskInput *others, const Evaluator *rig
     return rt_ok();
 }
 
-/* Of declared cases: the ragged sizes are many and small, and each draws data of its own. Where the bounds at the case's data hide a fault,
- * exact sums may decide. */
+/* Of declared cases: the ragged sizes are many and small, and each draws data of its own. Where the bounds at the case's data hide a fault, exact
+ * sums may decide. */
 static RtError check_power(OneTask *t) {
     PowerOutcome found[POWER_COUNT];
     const char *where[POWER_COUNT] = {NULL};

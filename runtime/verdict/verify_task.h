@@ -37,8 +37,8 @@ RtError one_task_power(OneTask *t, const TaskInput *others, const Evaluator *rig
 
 /* Thins small whole numbers until the operator's sums of them are exact: of --exact and of trials. */
 RtError exact_thin(OneTask *t, TaskInput *inputs);
-/* A third launch, of declared cases and some other sizes, on small whole numbers whose sums are exact, so that each term shows. *decides:
- * an element was compared for equality, and each wrong way would have been seen. */
+/* A third launch, of declared cases and some other sizes, on small whole numbers whose sums are exact, so that each term shows. *decides: an element was compared for equality, and
+ * each wrong way would have been seen. */
 RtError exact_trial(OneTask *t, bool *decides);
 
 #endif

@@ -2,51 +2,50 @@
  * its own. Devices and environments are part of the key of everything that was found out on them. */
 #include "store_internal.h"
 
-#define TABLES_2                                                                                                                           \
-    "CREATE TABLE definition(hash TEXT PRIMARY KEY, name TEXT NOT NULL, text TEXT NOT NULL)"                                               \
-    " WITHOUT ROWID;"                                                                                                                      \
-    "CREATE TABLE op_case(definition TEXT NOT NULL REFERENCES definition, name TEXT NOT NULL,"                                             \
-    " sizes TEXT NOT NULL, bytes REAL NOT NULL, flops REAL NOT NULL,"                                                                      \
-    " PRIMARY KEY(definition, name)) WITHOUT ROWID;"                                                                                       \
-    "CREATE TABLE device(id INTEGER PRIMARY KEY, target TEXT NOT NULL, arch TEXT NOT NULL,"                                                \
-    " name TEXT NOT NULL, roof_bytes REAL NOT NULL, UNIQUE(target, arch, name));"                                                          \
-    "CREATE TABLE environment(id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);"                                                         \
-    "CREATE TABLE sketch(hash TEXT PRIMARY KEY, definition TEXT NOT NULL REFERENCES definition,"                                           \
-    " text TEXT NOT NULL, source TEXT NOT NULL) WITHOUT ROWID;"                                                                            \
-    "CREATE TABLE lineage(child TEXT NOT NULL REFERENCES sketch, parent TEXT NOT NULL,"                                                    \
-    " PRIMARY KEY(child, parent)) WITHOUT ROWID;"                                                                                          \
-    "CREATE TABLE artifact(sketch TEXT NOT NULL REFERENCES sketch, device INTEGER NOT NULL"                                                \
-    " REFERENCES device, environment INTEGER NOT NULL REFERENCES environment, hash TEXT NOT NULL,"                                         \
-    " data BLOB NOT NULL, PRIMARY KEY(sketch, device, environment)) WITHOUT ROWID;"                                                        \
-    "CREATE TABLE verification(sketch TEXT NOT NULL REFERENCES sketch, device INTEGER NOT NULL"                                            \
-    " REFERENCES device, environment INTEGER NOT NULL REFERENCES environment,"                                                             \
-    " case_name TEXT NOT NULL, status TEXT NOT NULL, complete INTEGER NOT NULL,"                                                           \
-    " PRIMARY KEY(sketch, device, environment, case_name)) WITHOUT ROWID;"                                                                 \
-    "CREATE TABLE measurement(id INTEGER PRIMARY KEY, sketch TEXT NOT NULL REFERENCES sketch,"                                             \
-    " device INTEGER NOT NULL REFERENCES device, environment INTEGER NOT NULL"                                                             \
-    " REFERENCES environment, case_name TEXT NOT NULL, seconds REAL NOT NULL,"                                                             \
-    " noise REAL NOT NULL, samples INTEGER NOT NULL, percent_of_roof REAL NOT NULL);"                                                      \
-    "CREATE INDEX measured ON measurement(sketch, device, environment, case_name, id);"                                                    \
-    "CREATE TABLE run(id INTEGER PRIMARY KEY, definition TEXT NOT NULL REFERENCES definition,"                                             \
-    " device INTEGER NOT NULL REFERENCES device, environment INTEGER NOT NULL"                                                             \
-    " REFERENCES environment, case_name TEXT NOT NULL, strategy TEXT NOT NULL,"                                                            \
-    " seed TEXT NOT NULL, began TEXT NOT NULL, ended TEXT, tried INTEGER NOT NULL DEFAULT 0,"                                              \
-    " repeated INTEGER NOT NULL DEFAULT 0, elapsed REAL NOT NULL DEFAULT 0,"                                                               \
-    " naive_seconds REAL NOT NULL DEFAULT 0, best_seconds REAL NOT NULL DEFAULT 0,"                                                        \
-    " complete INTEGER NOT NULL DEFAULT 0, winner TEXT REFERENCES sketch);"                                                                \
-    "CREATE TABLE trial(run INTEGER NOT NULL REFERENCES run, number INTEGER NOT NULL,"                                                     \
-    " sketch TEXT NOT NULL, source TEXT NOT NULL, at REAL NOT NULL, known INTEGER NOT NULL,"                                               \
-    " status TEXT NOT NULL, complete INTEGER NOT NULL, seconds REAL NOT NULL,"                                                             \
-    " percent_of_roof REAL NOT NULL, PRIMARY KEY(run, number)) WITHOUT ROWID;"                                                             \
-    "CREATE TABLE model_call(id INTEGER PRIMARY KEY, run INTEGER REFERENCES run,"                                                          \
-    " proposer TEXT NOT NULL, status TEXT NOT NULL, tokens_in INTEGER NOT NULL,"                                                           \
-    " tokens_out INTEGER NOT NULL, tokens_cached INTEGER NOT NULL, cost REAL NOT NULL,"                                                    \
-    " seconds REAL NOT NULL, replayed INTEGER NOT NULL, began TEXT NOT NULL);" /* What is known of a sketch now: its verification with the \
-                                                                                  last measurement. */                                     \
-    "CREATE VIEW result AS SELECT v.*, coalesce(m.seconds, 0) AS seconds, coalesce(m.noise, 0)"                                            \
-    " AS noise, coalesce(m.samples, 0) AS samples, coalesce(m.percent_of_roof, 0) AS"                                                      \
-    " percent_of_roof FROM verification v LEFT JOIN measurement m ON m.id = (SELECT max(x.id)"                                             \
-    " FROM measurement x WHERE x.sketch = v.sketch AND x.device = v.device AND x.environment ="                                            \
+#define TABLES_2                                                                                                                                                \
+    "CREATE TABLE definition(hash TEXT PRIMARY KEY, name TEXT NOT NULL, text TEXT NOT NULL)"                                                                    \
+    " WITHOUT ROWID;"                                                                                                                                           \
+    "CREATE TABLE op_case(definition TEXT NOT NULL REFERENCES definition, name TEXT NOT NULL,"                                                                  \
+    " sizes TEXT NOT NULL, bytes REAL NOT NULL, flops REAL NOT NULL,"                                                                                           \
+    " PRIMARY KEY(definition, name)) WITHOUT ROWID;"                                                                                                            \
+    "CREATE TABLE device(id INTEGER PRIMARY KEY, target TEXT NOT NULL, arch TEXT NOT NULL,"                                                                     \
+    " name TEXT NOT NULL, roof_bytes REAL NOT NULL, UNIQUE(target, arch, name));"                                                                               \
+    "CREATE TABLE environment(id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);"                                                                              \
+    "CREATE TABLE sketch(hash TEXT PRIMARY KEY, definition TEXT NOT NULL REFERENCES definition,"                                                                \
+    " text TEXT NOT NULL, source TEXT NOT NULL) WITHOUT ROWID;"                                                                                                 \
+    "CREATE TABLE lineage(child TEXT NOT NULL REFERENCES sketch, parent TEXT NOT NULL,"                                                                         \
+    " PRIMARY KEY(child, parent)) WITHOUT ROWID;"                                                                                                               \
+    "CREATE TABLE artifact(sketch TEXT NOT NULL REFERENCES sketch, device INTEGER NOT NULL"                                                                     \
+    " REFERENCES device, environment INTEGER NOT NULL REFERENCES environment, hash TEXT NOT NULL,"                                                              \
+    " data BLOB NOT NULL, PRIMARY KEY(sketch, device, environment)) WITHOUT ROWID;"                                                                             \
+    "CREATE TABLE verification(sketch TEXT NOT NULL REFERENCES sketch, device INTEGER NOT NULL"                                                                 \
+    " REFERENCES device, environment INTEGER NOT NULL REFERENCES environment,"                                                                                  \
+    " case_name TEXT NOT NULL, status TEXT NOT NULL, complete INTEGER NOT NULL,"                                                                                \
+    " PRIMARY KEY(sketch, device, environment, case_name)) WITHOUT ROWID;"                                                                                      \
+    "CREATE TABLE measurement(id INTEGER PRIMARY KEY, sketch TEXT NOT NULL REFERENCES sketch,"                                                                  \
+    " device INTEGER NOT NULL REFERENCES device, environment INTEGER NOT NULL"                                                                                  \
+    " REFERENCES environment, case_name TEXT NOT NULL, seconds REAL NOT NULL,"                                                                                  \
+    " noise REAL NOT NULL, samples INTEGER NOT NULL, percent_of_roof REAL NOT NULL);"                                                                           \
+    "CREATE INDEX measured ON measurement(sketch, device, environment, case_name, id);"                                                                         \
+    "CREATE TABLE run(id INTEGER PRIMARY KEY, definition TEXT NOT NULL REFERENCES definition,"                                                                  \
+    " device INTEGER NOT NULL REFERENCES device, environment INTEGER NOT NULL"                                                                                  \
+    " REFERENCES environment, case_name TEXT NOT NULL, strategy TEXT NOT NULL,"                                                                                 \
+    " seed TEXT NOT NULL, began TEXT NOT NULL, ended TEXT, tried INTEGER NOT NULL DEFAULT 0,"                                                                   \
+    " repeated INTEGER NOT NULL DEFAULT 0, elapsed REAL NOT NULL DEFAULT 0,"                                                                                    \
+    " naive_seconds REAL NOT NULL DEFAULT 0, best_seconds REAL NOT NULL DEFAULT 0,"                                                                             \
+    " complete INTEGER NOT NULL DEFAULT 0, winner TEXT REFERENCES sketch);"                                                                                     \
+    "CREATE TABLE trial(run INTEGER NOT NULL REFERENCES run, number INTEGER NOT NULL,"                                                                          \
+    " sketch TEXT NOT NULL, source TEXT NOT NULL, at REAL NOT NULL, known INTEGER NOT NULL,"                                                                    \
+    " status TEXT NOT NULL, complete INTEGER NOT NULL, seconds REAL NOT NULL,"                                                                                  \
+    " percent_of_roof REAL NOT NULL, PRIMARY KEY(run, number)) WITHOUT ROWID;"                                                                                  \
+    "CREATE TABLE model_call(id INTEGER PRIMARY KEY, run INTEGER REFERENCES run,"                                                                               \
+    " proposer TEXT NOT NULL, status TEXT NOT NULL, tokens_in INTEGER NOT NULL,"                                                                                \
+    " tokens_out INTEGER NOT NULL, tokens_cached INTEGER NOT NULL, cost REAL NOT NULL,"                                                                         \
+    " seconds REAL NOT NULL, replayed INTEGER NOT NULL, began TEXT NOT NULL);" /* What is known of a sketch now: its verification with the last measurement. */ \
+    "CREATE VIEW result AS SELECT v.*, coalesce(m.seconds, 0) AS seconds, coalesce(m.noise, 0)"                                                                 \
+    " AS noise, coalesce(m.samples, 0) AS samples, coalesce(m.percent_of_roof, 0) AS"                                                                           \
+    " percent_of_roof FROM verification v LEFT JOIN measurement m ON m.id = (SELECT max(x.id)"                                                                  \
+    " FROM measurement x WHERE x.sketch = v.sketch AND x.device = v.device AND x.environment ="                                                                 \
     " v.environment AND x.case_name = v.case_name);"
 
 /* Since the third version: what was asked of a model and what came of it. `chain` is the call that began it: the first answer,

@@ -4,9 +4,9 @@
  *                [--most-failures=N] [--stop] [--artifacts=FOLDER [--arch=sm_90a] [--assemble]] [--passes]
  *                [--biased] [--optimise=-O1]
  *
- * RandomProgram number i has the seed S + i; --seed=day is 1000 times SKETCHC_TEST_SEED, and 1. A failing one is printed at once with the
- * command that runs it again; at the end the first --most-failures of them are shrunk and written to FOLDER (default: the current one) as
- * NAME.sketch, to be put into tests/bugs. With --stop the first failure ends the run. With
+ * RandomProgram number i has the seed S + i; --seed=day is 1000 times SKETCHC_TEST_SEED, and 1. A failing one is printed at once with the command that runs it
+ * again; at the end the first --most-failures of them are shrunk and written to FOLDER (default: the current
+ * one) as NAME.sketch, to be put into tests/bugs. With --stop the first failure ends the run. With
  * --artifacts nothing is run: each is compiled to PTX and CUDA C, for a machine with a GPU
  * (bench/gpu_check.py), with a list unordered.txt of what is not to be compared bit for bit; --assemble hands
  * both to CUDA's compilers. With --passes the interpreter runs before and after every pass. With --biased the

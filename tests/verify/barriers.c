@@ -2,12 +2,12 @@
  *
  *   barriers [--arch=NAME]... [--remove] [--most=N] [--every=N] [--interpret] [--allow=NAME]... [-v] FILE|FOLDER...
  *
- * FILE is a .sketch or text IR, FOLDER stands for all of its sketches. --allow: kernels whose name has this in it need not be proved. Every
- * cuda kernel of it must be proved. With --remove each barrier, fence and wait of a kernel is taken away in turn (of at most N of them a
- * kernel, spread evenly), each wait also weakened by a group: (with --every=N of every N-th file of a folder, as the day's seed
- * SKETCHC_TEST_SEED draws; the long run takes all) what is left must not be proved, or the removal counts as superfluous and is named. With
- * --interpret a superfluous one is held against the interpreter at small sizes: a race in shared memory that it sees there refutes the
- * proof and fails; one in a tensor, which is not the proof's business, is counted. */
+ * FILE is a .sketch or text IR, FOLDER stands for all of its sketches. --allow: kernels whose name has this in it need not be proved. Every cuda kernel of it must be proved. With --remove each barrier, fence and wait of
+ * a kernel is taken away in turn (of at most N of them a kernel, spread evenly), each wait also weakened by a group:
+ * (with --every=N of every N-th file of a folder, as the day's seed SKETCHC_TEST_SEED draws; the long run takes all)
+ * what is left must not be proved, or the removal counts as superfluous and is named. With --interpret a superfluous
+ * one is held against the interpreter at small sizes: a race in shared memory that it sees there refutes the proof and
+ * fails; one in a tensor, which is not the proof's business, is counted. */
 #include "check/barrier_check.h"
 #include "ir.h"
 #include "passes.h"

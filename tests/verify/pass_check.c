@@ -9,8 +9,8 @@
  * SIZES is M=3,N=77. The reference is the graph function NAME (default: the first) of --graph or of
  * the file itself. --blocks: how many the target holds at a time. --slow: of 1 GB/s and an L2 of 1 KB. --ready: launches and
  * latencies take a nanosecond. --plant edits the text of the module
- * after a pass, to show that the check sees the fault. Under the sanitizers (SANITIZED is set) the first and the last of the sizes are
- * taken: others take the same ways through our code.
+ * after a pass, to show that the check sees the fault. Under the sanitizers (SANITIZED is set) the first and the last of the sizes are taken:
+ * others take the same ways through our code.
  *
  * In the short run (SKETCHC_TEST_LONG is 0) every second module between the first and the last, under the sanitizers every fourth,
  * is interpreted, in one order, the last in both: SKETCHC_TEST_SEED, the day's, draws which. What a pass breaks is still broken at

@@ -115,7 +115,7 @@ typedef struct {
     double finite;                      /* the magnitude of the finite terms, which round */
     double sum, magnitude, error, walk; /* walk: sum of |partial sums| at truncation points */
     double last, run, squares;          /* the last term but 0, how often it came in a row; the sum of the
-                                           squares of these runs' lengths */
+                                  squares of these runs' lengths */
     double most, least, span_most,
         span_least; /* products: of the terms that some grouping multiplies first, the largest and the smallest; of a scan neighbours */
     bool nan, zero, infinite; /* products: among the terms */
@@ -208,15 +208,14 @@ bool evaluate_may_flush(const IrOp *op);
 double error_settle(const Node *node, double value, double error, double units);
 
 /* evaluate_products.c */
-/* The error of a * b of operands off by ea and eb: none of an infinity, whose sign and size no error of a number changes, unless that may
- * be 0. */
+/* The error of a * b of operands off by ea and eb: none of an infinity, whose sign and size no error of a number changes, unless that may be 0. */
 double product_error(double a, double ea, double b, double eb);
 /* Is a product of numbers infinite in double? Fused with an addition, or in another grouping, it may be a number. */
 bool product_overflows(double a, double b);
 /* Takes a factor. */
 void acc_multiply(Acc *acc, const Node *node, double v, double e);
-/* The product of the factors so far, formed with as large an exponent as it takes. What passes beyond the range on the way is held to be
- * formed so that it does not, but where that decides between an infinity (a zero) and NaN. */
+/* The product of the factors so far, formed with as large an exponent as it takes. What passes beyond the range on the way is held to be formed
+ * so that it does not, but where that decides between an infinity (a zero) and NaN. */
 double acc_product(const Node *node, const Acc *acc, double *error);
 
 /* evaluate_reduce.c */

@@ -149,8 +149,8 @@ void acc_take(Acc *acc, const Node *node, const Lanes *terms, size_t l) {
         acc_integer(acc, node, terms->i[l], terms->e[l]);
 }
 
-/* How many of n terms a kernel may add one after the other. A scan makes each of its partial sums, so in order is its plain form, and its
- * early elements are held to the bound of few terms. */
+/* How many of n terms a kernel may add one after the other. A scan makes each of its partial sums, so in order is its plain form, and its early elements
+ * are held to the bound of few terms. */
 static double chain_length(const Node *node, double n) {
     if (node->kind == NODE_SCAN) return n;
     return fmin(n, node->contract ? BOUND_CONTRACT_BLOCK : BOUND_SUM_BLOCK);
@@ -202,8 +202,8 @@ static bool is_exact(EvalRun *run, const Node *node, const Acc *acc) {
     return fits;
 }
 
-/* Of whole numbers of both signs every partial sum is small, so that the mean tells their sum from the next one: times n it is off by less
- * than a half, whether the terms are added and then divided, divided and then added, or a mean goes along. */
+/* Of whole numbers of both signs every partial sum is small, so that the mean tells their sum from the next one: times n it is off by less than a half,
+ * whether the terms are added and then divided, divided and then added, or a mean goes along. */
 static double mean_error(const Node *node, const Acc *acc) {
     double n = (double)acc->terms, u = node->unit + 0x1p-53, partial = fabs(acc->sum) + 2 * acc->finite / sqrt(n);
     double lost = (8 + 4 * sqrt(chain_length(node, n))) * u * partial;

@@ -1,7 +1,7 @@
 /* The copy engine, barriers that count its bytes, and products of warpgroups, each as late as the program
  * allows: a copy lands when its phase is waited for and its place holds NaNs until then, and what a product
- * reads, in shared memory or in registers, may not change before it is waited for. Swizzles and fragments are those of the PTX ISA ("Shared
- * Memory Matrix Layout", "Register Fragments for wgmma.mma_async.m64nNk16", "m64nNk32"). */
+ * reads, in shared memory or in registers, may not change before it is waited for. Swizzles and fragments are those of the PTX ISA ("Shared Memory
+ * Matrix Layout", "Register Fragments for wgmma.mma_async.m64nNk16", "m64nNk32"). */
 #include "interpret_internal.h"
 #include "wgmma.h"
 

@@ -108,11 +108,11 @@ struct Machine {
     uint32_t cluster_barriers, *block_barriers, *group_barriers, *warp_barriers;
     uint32_t arrivals,
         *behind; /* times that warps arrived at barriers; per thread: what its block did before that many is ordered before it */
-    uint32_t *behind_all, *behind_fence; /* the same of what any block of the cluster read; what each block did in front of so many of its
-                                            barriers (null: nothing) */
-    bool early;                          /* the block has not yet waited for the steps before */
-    uint32_t cluster_start;              /* cluster_barriers when this cluster began */
-    int64_t *open_group;                 /* per thread: the group that the next commit closes */
+    uint32_t *behind_all,
+        *behind_fence; /* the same of what any block of the cluster read; what each block did in front of so many of its barriers (null: nothing) */
+    bool early;             /* the block has not yet waited for the steps before */
+    uint32_t cluster_start; /* cluster_barriers when this cluster began */
+    int64_t *open_group;    /* per thread: the group that the next commit closes */
     VEC(PendingCopy) pending;
     unsigned char *box[2];  /* what the running tma.load has read, and as it will lie: freed at its end, or where it traps */
     VEC(PendingCopy) boxes; /* of the copy engine; group: the place of its barrier */

@@ -159,8 +159,7 @@ static void check_whole(void) {
     arena_destroy(arena);
 }
 
-/* A softmax's weights as bf16, by which an input that is 0 where the greatest weight is is multiplied: what is left are weights below
- * 2^-126. */
+/* A softmax's weights as bf16, by which an input that is 0 where the greatest weight is is multiplied: what is left are weights below 2^-126. */
 static const char weights[] = "  %%m = graph.reduce(%%X) {kind = \"max\", axes = [0], keepdim = true} : tensor<[1] x f32>\n"
                               "  %%b = graph.broadcast(%%m) {axes = [0]} : tensor<[N] x f32>\n"
                               "  %%d = sub(%%X, %%b) : tensor<[N] x f32>\n"
@@ -287,8 +286,7 @@ static void check_fused_products(void) {
     arena_destroy(arena);
 }
 
-/* An infinite term decides a sum: whatever rounds beside it changes nothing. What may overflow on the way, or be another number, decides
- * none. */
+/* An infinite term decides a sum: whatever rounds beside it changes nothing. What may overflow on the way, or be another number, decides none. */
 static void check_infinite_terms(void) {
     static const struct {
         float first, second, last;

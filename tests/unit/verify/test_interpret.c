@@ -409,8 +409,7 @@ static void check_senders(void) {
     expect_sender_trap("{offset = 0, bytes = 8}", "{offset = 252, bytes = 4}", "outside shared memory");
 }
 
-/* Clusters of two, whose blocks copy half of a row of 64 each into both; three rows through one buffer, which warps give back to both
- * blocks. */
+/* Clusters of two, whose blocks copy half of a row of 64 each into both; three rows through one buffer, which warps give back to both blocks. */
 static const char *const multicast =
     "sketchc.ir 1\n"
     "func @f kernel (tensor %X: ptr<f32, global> in of tensor<[3, 64] x f32>, tensor %Y: ptr<f32, global> out of tensor<[4, 3, 64] x f32>, "
