@@ -68,9 +68,9 @@ static void give_code(Item *item, const Str *library) {
     item->artifact->blob_count = 1;
 }
 
-/* Where only near ties spoil the verdict, the program shows nothing either way. */
+/* Where only near ties spoil the verdict, or the program's data could not tell a wrong result, it shows nothing either way. */
 static bool is_undecided(const RtVerdict *v) {
-    return strcmp(v->check, "undecided") == 0;
+    return v->status == RT_POWERLESS || strcmp(v->check, "undecided") == 0;
 }
 
 static void verify(Item *item, uint64_t seed, bool exact, Outcome *outcome) {
