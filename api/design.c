@@ -29,7 +29,7 @@ static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_opti
     const Block *op = unit->file->op;
     const SourceFile *source = source_file(unit->sources, op->span.file);
     DesignError error = {0};
-    DesignOptions own = {.vectors = options->target && strcmp(options->target, "openmp") == 0, .copies = copies};
+    DesignOptions own = {.operator= op->name, .vectors = options->target && strcmp(options->target, "openmp") == 0, .copies = copies};
     IrFunc *graph = graph_of(module);
     if (!graph) return false;
     str_append_n(out, source->text + op->span.begin, op->span.end - op->span.begin);
