@@ -1,7 +1,7 @@
 /* The artifact: the contract between emitters and runtime. A launch plan with code, and the
  * operator's graph module with its cases as text IR, so that a machine without the compiler can
  * run, verify and time it. On disk: `.ska`, versioned and checksummed.
- * docs/decisions/0004-artifact.md, docs/schemas/artifact.schema.json.
+ * docs/decisions/artifact.md, docs/schemas/artifact.schema.json.
  *
  * Formulas are `Aff` over the artifact's symbols, in its own context. Everything lives in the
  * arena given at creation. Includes support only: the reading half links without IR. */

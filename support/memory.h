@@ -1,4 +1,4 @@
-/* What happens when memory runs out: docs/decisions/0050-out-of-memory.md. */
+/* What happens when memory runs out: docs/notes/039-out-of-memory.md. */
 #ifndef SUPPORT_MEMORY_H
 #define SUPPORT_MEMORY_H
 

@@ -2,7 +2,7 @@
  * reference evaluator of operators that carries (value, error bound) per element, comparison with
  * named checks, the choice of samples and ragged sizes, and an interpreter of tile and kernel IR.
  *
- * Nothing here looks at a sketch: the bound belongs to the operator. docs/decisions/0003 has the
+ * Nothing here looks at a sketch: the bound belongs to the operator. docs/notes/001-error-bounds.md has the
  * constants and their evidence. Functions that can fail return false or null and put a sentence
  * into `*error` (owned by the arena they were given). */
 #ifndef VERIFY_VERIFY_H
@@ -12,7 +12,7 @@
 
 enum { VERIFY_MAX_RANK = 8 };
 
-/* A result's rms of error over bound stays below this; docs/decisions/0003 has the evidence. */
+/* A result's rms of error over bound stays below this; docs/notes/001-error-bounds.md has the evidence. */
 #define VERIFY_RMS_FIGURE 0.7
 
 /* ---- Sizes ---- */

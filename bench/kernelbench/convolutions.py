@@ -6,7 +6,7 @@ either order of a factor. So the input is brought into f16 once, scaled by 2^10,
 channel. A row of the input with an infinity, a NaN, or a number that f16 does not keep 11 bits of (outside of [2^-24, 63]), and such a
 channel of the weights, go by a last launch that has nothing to do otherwise. Where the input is strided along the last axis, the first
 launch sorts it by phases; a transposed convolution is gathered by phases of the result, some of them side by side in a tile; where it has
-no stride and no padding, its rows stand so far apart that results lie one behind the other. docs/decisions/0016-convolutions.md has the
+no stride and no padding, its rows stand so far apart that results lie one behind the other. docs/notes/013-convolutions.md has the
 reasons."""
 import math
 

@@ -1,4 +1,4 @@
-/* From kernel-level functions to the launch plan. docs/decisions/0004-artifact.md has the
+/* From kernel-level functions to the launch plan. docs/decisions/artifact.md has the
  * attributes. Formulas move to the artifact's own context by way of their text. */
 #include "artifact_internal.h"
 #include "emit.h"

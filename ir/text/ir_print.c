@@ -1,4 +1,4 @@
-/* The text form (docs/decisions/0002-ir-levels.md): one shape for every op, driven by the op table.
+/* The text form (docs/decisions/ir-levels.md): one shape for every op, driven by the op table.
  */
 #include <math.h>
 #include <string.h>

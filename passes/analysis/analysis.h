@@ -52,7 +52,7 @@ bool step_is_asked_for(const PassContext *ctx, const IrFunc *func, const Aff *us
 /* How many rows of its tensor one row of the view has, whose rows begin where the tensor's do: V[.., x: X - (n - 1), c: n*C] is
  * T[.., x + c//C, c%C] of T[.., X, C], C a constant, rows of whole 16-byte pieces. All of the view lies in the tensor, by the tensor's own strides. 0: it is no such view. */
 int64_t view_joins_rows(IrModule *m, const IrValue *tensor);
-enum { MAX_VERSIONS = 4 }; /* of a step; docs/decisions/0004-artifact.md */
+enum { MAX_VERSIONS = 4 }; /* of a step; docs/decisions/artifact.md */
 /* Adds `offset` (lanes along the tile axis) to the begin of a load's or store's slice. */
 void slice_shift(IrOp *op, unsigned tile_axis, IrValue *offset);
 /* Loads that the iterations of a loop with few of them repeat a little further on: a window's elements. */

@@ -16,7 +16,7 @@
  * needs:  tile functions, target cuda.
  * keeps:  values.
  * breaks: nothing.
- * source: own; guards and versions as in docs/decisions/0004-artifact.md.
+ * source: own; guards and versions as in docs/decisions/artifact.md.
  *
  *   func @f (tensor %X: tensor<[M, N] x f32> ...)                            becomes
  *   func @f {vector_bytes = 16, pointer_align = 16} guard min(1 - N % 4, ...)  and

@@ -1,5 +1,5 @@
 /* Tiles through memory that all threads of a block read: what moves lanes between threads at
- * computed coordinates (docs/decisions/0005, "Effects and barriers").
+ * computed coordinates (docs/notes/002-tile-lowering.md, "Effects and barriers").
  *
  * On a GPU a tile is put into scratch in shared memory, between two barriers, and read back at any
  * coordinate; the scratch of one op is free for the next. A CPU reads the tile's fragment in place,

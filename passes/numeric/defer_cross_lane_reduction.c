@@ -7,7 +7,7 @@
  * needs:  tile mapped, after assign_layouts; layouts that need no conversion of the sum's lanes
  * keeps:  values but for the order of float sums
  * breaks: nothing
- * source: FlashAttention-2, which sums a row's parts once, at the end; docs/decisions/0030-half-iterations.md
+ * source: FlashAttention-2, which sums a row's parts once, at the end; docs/notes/025-pingpong.md
  *
  *   %r = for(...) (%t = 0) {                              %s = for(...) (%t = 0) {
  *     %a = tile.reduce(%p) {kind = "add"}           =>      %a = tile.reduce(%p) {kind = "add", apart = true}

@@ -9,7 +9,7 @@
  * needs:  tile static, after divide_by_reciprocal
  * keeps:  values
  * breaks: nothing
- * source: docs/decisions/0019-narrow-results.md
+ * source: docs/notes/015-relaxed-precision.md
  *
  *     %s = tile.gemm(%q, %k, %c)                    %s = tile.gemm(%q, %k, %c)
  *     %m = tile.reduce(%s) {kind = "max"}     =>    %f = tile.fill(%s) {value = -inf, axis = 1}

@@ -11,11 +11,11 @@
  *         other use but its maximum, that is the maximum of x times c.
  *         `flushed`: results below 2^-126 may become 0. The pass marks an exp or exp2 of x minus the maximum of its row, or minus a running
  *         maximum that a loop carries, if its results are only rounded to f16 or bf16 as factors of products, and summed along its row.
- *         Products and sum then lose at most N 2^-126 of a row whose greatest element is 1 (docs/decisions/0003-error-bounds.md).
+ *         Products and sum then lose at most N 2^-126 of a row whose greatest element is 1 (docs/notes/001-error-bounds.md).
  * needs:  tile level, static
  * keeps:  values, to that error
  * breaks: nothing
- * source: docs/decisions/0003-error-bounds.md (one rounding is 1.5 u, the output's type once more at the end)
+ * source: docs/notes/001-error-bounds.md (one rounding is 1.5 u, the output's type once more at the end)
  *
  *     %e = exp(%x) : tile<[64] x f32>        =>    %e = exp(%x) {bits = 16} : tile<[64] x f32>
  *     %h = cast(%e) : tile<[64] x f16>

@@ -13,7 +13,7 @@
  * Where an iteration's new lines are few, those of a group of iterations are one box: the loop becomes one over groups
  * (`%group`) around one over a group's iterations.
  *
- * A sketch's sums may be added in any order (0003). */
+ * A sketch's sums may be added in any order (note 1). */
 #include "window_internal.h"
 
 enum {

@@ -3,7 +3,7 @@
 
     judge.py SKETCHC FILE
 
-The operators of these bugs scale weights of a softmax so that they are rounded to 0 or nearly: a result of 0 is within the bound there (docs/decisions/0019), which makes
+The operators of these bugs scale weights of a softmax so that they are rounded to 0 or nearly: a result of 0 is within the bound there (docs/notes/015-relaxed-precision.md), which makes
 the case `powerless`. That status alone is excused: a wrong number is wrong, special values included."""
 import json
 import subprocess

@@ -189,7 +189,7 @@ EXPORT void cpu_tma_load(unsigned to, const void *map, unsigned mbar, int rank, 
     if ((uintptr_t)map % 64 || m->magic != MAP_MAGIC) cpu_fault("a load through what is no tensor map");
     if ((unsigned)rank != m->rank) cpu_fault("a load of %d axes through a map of %u", rank, m->rank);
     if (to % ALIGNMENT) cpu_fault("a box to address %u, which is not aligned", to);
-    /* docs/decisions/0016-convolutions.md: an H200 stops the kernel. */
+    /* docs/notes/013-convolutions.md: an H200 stops the kernel. */
     if (at[0] * m->size % PIECE) cpu_fault("a box that begins at byte %d of a row", at[0] * m->size);
     const Cluster *c = b->cluster;
     if (blocks >> c->count) cpu_fault("a box for blocks %#x of a cluster of %d", blocks, c->count);

@@ -3,7 +3,7 @@
  * A RandomProgram is a graph of values over up to four axes, with a walk for each axis (one index at a time,
  * in tiles, or whole). The operator prints the graph over whole tensors; the sketch prints the same
  * graph over tiles, inside the loops that the walks ask for. Shrinking works on this structure, so
- * that what it leaves is still a valid program. docs/decisions/0007 tells the design. */
+ * that what it leaves is still a valid program. docs/notes/004-random-sketches.md tells the design. */
 #ifndef TESTS_RANDOM_RANDOM_H
 #define TESTS_RANDOM_RANDOM_H
 

@@ -1,4 +1,4 @@
-/* The evidence of docs/decisions/0003: honest f32 results in many orders pass, planted faults are
+/* The evidence of docs/notes/001-error-bounds.md: honest f32 results in many orders pass, planted faults are
  * rejected by their named check, and the mildest fault is at least twice the rms figure away.
  *
  *   test_faults FAULTS.skir [--table] [--long]

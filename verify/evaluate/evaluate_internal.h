@@ -9,7 +9,7 @@
 
 enum { LANES = 256, DOMAIN_RANK = 16 };
 
-/* Constants of docs/decisions/0003-error-bounds.md. */
+/* Constants of docs/notes/001-error-bounds.md. */
 #define BOUND_SLACK 1.5              /* of one rounding: keeps the rms of honest elementwise code below 2/3 */
 #define BOUND_CONTRACT_C 2.0         /* |err| <= c sqrt(K) u (|A||B|) */
 enum { BOUND_TENSOR_CORE_STEP = 8 }; /* products summed per truncation */

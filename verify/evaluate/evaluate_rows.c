@@ -108,7 +108,7 @@ static void scan_row(const RowWork *w, Row *row) {
 
 /* ---- Linear recurrences ---- */
 
-/* What is known of h = a * h + b behind some steps, in any order of combining pairs (docs/decisions/0003). */
+/* What is known of h = a * h + b behind some steps, in any order of combining pairs (docs/notes/001-error-bounds.md). */
 typedef struct {
     double h, error;     /* of what a and b are off by */
     double magnitude;    /* the same of absolute values, less infinite ones */
