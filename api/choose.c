@@ -1,7 +1,7 @@
 /* The sketch that stands in where a file has none: which style is taken.
  *
  * Styles are tried in the order of preference; where the cost model knows the target and the sizes of the cases, the one with the least
- * predicted time is taken, else the first that lowers. docs/notes/042-design-choice.md says how far. */
+ * predicted time is taken, else the first that lowers. docs/decisions/sketch-design.md says how. */
 #include "api_internal.h"
 
 #include "design.h"

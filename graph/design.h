@@ -7,7 +7,7 @@
  *
  * The text is only a proposal. It passes through the front end like any other sketch, and some
  * styles do not fit some operators: whoever asks compiles it and takes another where that fails.
- * docs/notes/005-sketch-design.md says how the parts fit. */
+ * docs/decisions/sketch-design.md says how the parts fit. */
 #ifndef GRAPH_DESIGN_H
 #define GRAPH_DESIGN_H
 

@@ -1,5 +1,5 @@
 /* What no machine does in less time: bytes that have to move and products that have to be made, whatever a kernel is like
- * (docs/notes/040-impossible-times.md). */
+ * (docs/decisions/verification.md). */
 #ifndef RUNTIME_POSSIBLE_H
 #define RUNTIME_POSSIBLE_H
 

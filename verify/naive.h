@@ -1,5 +1,5 @@
 /* The operator's naive form as C: every element at once and in f64, without any pass. Whoever has a C compiler builds the source and
- * runs it beside the evaluator, which is too slow for all elements of a large tensor (docs/notes/038-every-element.md). */
+ * runs it beside the evaluator, which is too slow for all elements of a large tensor (docs/decisions/verification.md). */
 #ifndef VERIFY_NAIVE_H
 #define VERIFY_NAIVE_H
 

@@ -1,5 +1,5 @@
 /* What check_barriers is made of: a kernel's threads all walked at once, from one synchronisation to the next. It
- * shares no code with the passes that insert barriers, fences and waits. docs/notes/014-barrier-proof.md has the rules. */
+ * shares no code with the passes that insert barriers, fences and waits. docs/decisions/barriers.md has the rules. */
 #ifndef PASSES_CHECK_RACES_H
 #define PASSES_CHECK_RACES_H
 

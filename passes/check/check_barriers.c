@@ -6,7 +6,7 @@
  * needs:  kernel level.
  * keeps:  everything.
  * breaks: nothing.
- * source: own; barrier_check.h. docs/notes/014-barrier-proof.md has the rules.
+ * source: own; barrier_check.h. docs/decisions/barriers.md has the rules.
  *
  *   mem.store(%v, %lanes, %tid); %w = mem.load(%lanes, %other)          error[B0722]
  */

@@ -6,7 +6,7 @@
  * An iteration is cut into two halves. The second half holds the second products and all ops that depend on them, including through values
  * that the loop carries; the first half holds the rest. Values of the first half that the second half reads are carried to the next
  * iteration. Conversions and broadcasts that only the second half reads move to it, and their operands are carried instead.
- * docs/notes/025-pingpong.md
+ * docs/decisions/pipelining.md; what was measured: docs/notes/025-pingpong.md
  *
  *   for (i = l; i < u; i += s) (%c) {           if (l < u) {
  *     %s = buf.gemm(%q, K[i], 0)                  mbar.wait; %s = buf.gemm(%q, K[l], 0); wgmma.wait; %p = f(%s)

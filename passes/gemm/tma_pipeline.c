@@ -1,7 +1,7 @@
 /* The schedule of a ring of stages in shared memory that the tensor memory accelerator (TMA, the copy engine) fills and warpgroups multiply
  * from. One thread issues copies S-1 iterations ahead; the copies of a stage complete on that stage's mbarrier; the product of one
  * iteration is in flight while the next one is issued. One block barrier an iteration shows that the stage that was read last is free.
- * No warps are specialised for the copies: docs/notes/009-warpgroups.md says why. docs/notes/017-attention-register-factors.md says
+ * No warps are specialised for the copies: docs/decisions/pipelining.md says why. docs/notes/017-attention-register-factors.md says
  * when a first factor needs no buffer. A factor that does not change in the loop and does not fit into registers is copied once, in front
  * of the loop.
  *

@@ -2,7 +2,7 @@
  *
  * The R resident blocks of a wave advance through K together. In row-major order a wave reads R / columns panels of the left factor and
  * min(R, columns) panels of the right one; in groups of g rows it reads g and R / g. Grouped order costs divisions in
- * front of each tile. It saves memory traffic, which costs power even where products hide it (docs/notes/028-gemm-tile-order-and-split-k.md). So groups are used
+ * front of each tile. It saves memory traffic, which costs power even where products hide it (docs/decisions/split-products.md). So groups are used
  * only if both hold:
  *
  *   - reading what row-major order reads takes device memory longer than WORTH_PERCENT of the time that the wave's products take,

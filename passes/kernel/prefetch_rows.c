@@ -11,7 +11,7 @@
  *         fills a multiprocessor) or `meeting`; room in the block's shared memory
  * keeps:  values, order of effects within a turn
  * breaks: shared_bytes
- * source: double buffering; docs/notes/018-prefetch-rows.md
+ * source: double buffering; docs/decisions/pipelining.md
  *
  *   %x = map { load(%X, %m) }                          map { async.copy(%X, %m, own) }; async.commit
  *   for(%m, ..., %x) (%turn, %row) {                   for(%m, ...) (%turn) {
