@@ -24,7 +24,7 @@ typedef struct {
 typedef struct {
     const Aff *sum, *pivot;
     int64_t inverse;
-} RacePart;
+} ResiduePart;
 
 /* An iteration of a loop: period * turn + number, turn of the block and at least 0. */
 typedef struct {
@@ -32,14 +32,14 @@ typedef struct {
     const Aff *turn; /* null: 0 */
 } Iteration;
 
-typedef struct Races Races;
+typedef struct BarrierCheck BarrierCheck;
 
 /* The case being walked: of each part whose remainder by four was asked for, in that order, what it is. */
 typedef struct {
     size_t count;
     int64_t remainder[8];
     Hash128 parts[8];
-} RaceCases;
+} ResidueCases;
 enum { UNIFORM_NO = 1, UNIFORM_YES, UNIFORM_ASKED };
 
 /* ---- What was touched since (barrier_check_memory.c) ---- */
@@ -133,9 +133,9 @@ typedef struct {
 typedef struct {
     const IrOp *op, *other; /* other: the earlier access, may be null */
     const char *what;
-} RaceFault;
+} BarrierFault;
 
-struct Races {
+struct BarrierCheck {
     Arena *arena;
     IrModule *module;
     IrFunc *func;
@@ -153,8 +153,8 @@ struct Races {
     uint8_t *relevant, *uniform; /* by op number; by value number: UNIFORM_... */
     uint8_t *needed;             /* by value number */
     VEC(const IrValue *) asked;  /* values that are, in the order found */
-    RaceCases *cases;
-    VEC(RacePart) parts;      /* whose remainders the case says */
+    ResidueCases *cases;
+    VEC(ResiduePart) parts;   /* whose remainders the case says */
     VEC(const Aff *) varying; /* from iteration to iteration of a loop */
     VEC(uint32_t) found;      /* values found to be uniform, in order */
     size_t op_count, value_count;
@@ -173,62 +173,62 @@ struct Races {
     const IrOp *generic_op, *engine_op;
     uint8_t *bits; /* of all cells, zero between uses */
     int64_t work, work_limit;
-    RaceFault fault;
+    BarrierFault fault;
     bool failed;
 };
 
-void races_values_init(Races *r);
+void barrier_check_values_init(BarrierCheck *r);
 /* The value in this run of its block. */
-const Value *races_value(Races *r, const IrValue *v);
+const Value *barrier_check_value(BarrierCheck *r, const IrValue *v);
 static inline int64_t number_of(const Value *v, int64_t thread) {
     return v->number[v->flat ? 0 : thread];
 }
-bool races_uniform(Races *r, const IrValue *v);
-void races_enter(Races *r, const IrOp *parent, unsigned region); /* a new run of the region */
-Value *races_slot(Races *r, const IrValue *v);
-void races_set(Races *r, const IrValue *v, const Value *from);
-void races_copy_value(Races *r, Value *to, const Value *from);
-uint32_t races_op_number(const IrOp *op);
+bool barrier_check_uniform(BarrierCheck *r, const IrValue *v);
+void barrier_check_enter(BarrierCheck *r, const IrOp *parent, unsigned region); /* a new run of the region */
+Value *barrier_check_slot(BarrierCheck *r, const IrValue *v);
+void barrier_check_set(BarrierCheck *r, const IrValue *v, const Value *from);
+void barrier_check_copy_value(BarrierCheck *r, Value *to, const Value *from);
+uint32_t barrier_check_op_number(const IrOp *op);
 /* Once it is known which ops are relevant: the values that places in shared memory, conditions and bounds of loops are made of. */
-void races_find_needs(Races *r);
-bool races_needed(Races *r, const IrValue *v);
+void barrier_check_find_needs(BarrierCheck *r);
+bool barrier_check_needed(BarrierCheck *r, const IrValue *v);
 /* Never one that was before, in other cases either: variables are in the order in which they were made. */
-const Aff *races_new_variable(Races *r, const char *name);
+const Aff *barrier_check_new_variable(BarrierCheck *r, const char *name);
 /* The number of each thread, of an op that is a remainder by four, in this case (barrier_check_residue.c). */
-bool races_remainders(Races *r, const IrOp *op, int64_t *numbers);
+bool barrier_check_remainders(BarrierCheck *r, const IrOp *op, int64_t *numbers);
 /* Is it made of the thread's number and of constants alone? */
-bool races_of_thread(const IrValue *v);
+bool barrier_check_of_thread(const IrValue *v);
 /* False: there is none, all have been walked. */
-bool races_next_case(RaceCases *c);
+bool barrier_check_next_case(ResidueCases *c);
 
 /* The first fault counts. */
-void races_fail(Races *r, const IrOp *op, const IrOp *other, const char *what);
+void barrier_check_fail(BarrierCheck *r, const IrOp *op, const IrOp *other, const char *what);
 
-State *state_new(Races *r);
-State *state_copy(Races *r, const State *s);
-void state_free(Races *r, State *s);
+State *state_new(BarrierCheck *r);
+State *state_copy(BarrierCheck *r, const State *s);
+void state_free(BarrierCheck *r, State *s);
 /* a becomes what is true in either; did it change? b is freed. */
-bool state_join(Races *r, State *a, State *b);
+bool state_join(BarrierCheck *r, State *a, State *b);
 
 /* An access of `count` cells from `cell` by a thread (or by all of a set), checked and noted. */
-void state_touch(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes, uint32_t past);
+void state_touch(BarrierCheck *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes, uint32_t past);
 /* As state_touch, without a look. */
-void state_mark(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes, uint32_t past);
+void state_mark(BarrierCheck *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes, uint32_t past);
 /* Adds `past` to what was touched and has one of `before`. */
-void state_pass(Races *r, State *s, uint32_t before, uint32_t past);
+void state_pass(BarrierCheck *r, State *s, uint32_t before, uint32_t past);
 /* Takes `past` from all that was touched. */
-void state_forget(Races *r, State *s, uint32_t past);
+void state_forget(BarrierCheck *r, State *s, uint32_t past);
 /* The same, checked only. */
-void state_check(Races *r, const State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes);
+void state_check(BarrierCheck *r, const State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes);
 /* Is all that was done there ordered before what `who` does now? */
-bool state_orders(Races *r, const State *s, int64_t cell, int64_t count, Threads who);
+bool state_orders(BarrierCheck *r, const State *s, int64_t cell, int64_t count, Threads who);
 /* Against operations in flight: does [from, to) meet one that conflicts? */
-void state_check_flights(Races *r, const State *s, const IrOp *op, const Record *mine, bool writes);
-const Record *races_record(Races *r, FlightKind kind, const IrOp *op, const Reach *reaches, size_t count, int64_t barrier);
-void state_meet(Races *r, State *s);
+void state_check_flights(BarrierCheck *r, const State *s, const IrOp *op, const Record *mine, bool writes);
+const Record *barrier_check_record(BarrierCheck *r, FlightKind kind, const IrOp *op, const Reach *reaches, size_t count, int64_t barrier);
+void state_meet(BarrierCheck *r, State *s);
 /* A box has come into these cells; all of the block that they are of know. */
-void state_land(Races *r, State *s, const Record *record);
-void state_barrier(Races *r, State *s, const char *scope);
+void state_land(BarrierCheck *r, State *s, const Record *record);
+void state_barrier(BarrierCheck *r, State *s, const char *scope);
 
 /* ---- The walk (barrier_check_walk.c) ---- */
 
@@ -238,48 +238,48 @@ typedef struct {
 } Access;
 
 /* The shared.ptr behind a pointer, and the block whose memory it is, null: the thread's own. */
-const IrOp *races_array_of(const IrValue *pointer, const IrValue **rank);
+const IrOp *barrier_check_array_of(const IrValue *pointer, const IrValue **rank);
 /* From here on the operation is in flight. */
-void races_launch(Races *r, State *s, const Record *record);
+void barrier_check_launch(BarrierCheck *r, State *s, const Record *record);
 /* Notes that the cells are touched by threads, or by the engine. */
-void races_mark(Races *r, uint8_t *where, const Reach *reaches, size_t count);
+void barrier_check_mark(BarrierCheck *r, uint8_t *where, const Reach *reaches, size_t count);
 /* Under which condition an operation that is walked here happens. */
-void races_note_condition(Races *r, const IrOp **loop, int64_t *ahead, const Aff **guard);
+void barrier_check_note_condition(BarrierCheck *r, const IrOp **loop, int64_t *ahead, const Aff **guard);
 /* The cells that each thread, or each where the mask holds, reaches; false: not known. */
-bool races_places(Races *r, const IrOp *op, const Access *a, const Value *mask, Reach *reaches, size_t *count);
+bool barrier_check_places(BarrierCheck *r, const IrOp *op, const Access *a, const Value *mask, Reach *reaches, size_t *count);
 /* How many iterations from this one (`first`: the first, from before the loop) the guard speaks of. */
-bool races_iterations_ahead(Races *r, const IrOp *loop, const Aff *guard, bool first, int64_t *ahead);
+bool barrier_check_iterations_ahead(BarrierCheck *r, const IrOp *loop, const Aff *guard, bool first, int64_t *ahead);
 /* Groups older than the newest `pending` are done: what they did counts as done by their threads now. */
-void races_finish_groups(Races *r, State *s, FlightKind kind, int64_t pending);
-void races_walk_block(Races *r, const IrBlock *block, State **s);
+void barrier_check_finish_groups(BarrierCheck *r, State *s, FlightKind kind, int64_t pending);
+void barrier_check_walk_block(BarrierCheck *r, const IrBlock *block, State **s);
 
 /* ---- Loops (barrier_check_loops.c) ---- */
 
-void races_walk_for(Races *r, const IrOp *op, State **s);
+void barrier_check_walk_for(BarrierCheck *r, const IrOp *op, State **s);
 
 /* ---- Products of warpgroups (barrier_check_products.c) ---- */
 
-void races_walk_product(Races *r, State *s, const IrOp *op);
-void races_walk_product_wait(Races *r, State *s, const IrOp *op);
+void barrier_check_walk_product(BarrierCheck *r, State *s, const IrOp *op);
+void barrier_check_walk_product_wait(BarrierCheck *r, State *s, const IrOp *op);
 /* That no accumulators are used while their product is in flight. */
-void races_check_sums(Races *r, const State *s, const IrOp *op, bool inside);
+void barrier_check_check_sums(BarrierCheck *r, const State *s, const IrOp *op, bool inside);
 /* What was in flight as `from` is so as `to`, too. */
-void races_pass_sum(Races *r, State *s, const IrValue *from, const IrValue *to);
+void barrier_check_pass_sum(BarrierCheck *r, State *s, const IrValue *from, const IrValue *to);
 /* Those of the region are gone, but as what it yields; arg null: as the op's results. */
-void races_leave_sums(Races *r, State *s, const IrOp *op, const IrBlock *region, IrValue *const *args);
+void barrier_check_leave_sums(BarrierCheck *r, State *s, const IrOp *op, const IrBlock *region, IrValue *const *args);
 
 /* ---- The copy engine (barrier_check_engine.c) ---- */
 
 /* Threads that are here. */
-int64_t races_count_active(const Races *r);
-void races_walk_arrive(Races *r, State *s, const IrOp *op);
-void races_walk_box(Races *r, State *s, const IrOp *op);
-void races_walk_drop(Races *r, State *s, const IrOp *op);
-void races_walk_expect(Races *r, State *s, const IrOp *op);
-void races_walk_init(Races *r, State *s, const IrOp *op);
-void races_walk_phase(Races *r, State *s, const IrOp *op);
+int64_t barrier_check_count_active(const BarrierCheck *r);
+void barrier_check_walk_arrive(BarrierCheck *r, State *s, const IrOp *op);
+void barrier_check_walk_box(BarrierCheck *r, State *s, const IrOp *op);
+void barrier_check_walk_drop(BarrierCheck *r, State *s, const IrOp *op);
+void barrier_check_walk_expect(BarrierCheck *r, State *s, const IrOp *op);
+void barrier_check_walk_init(BarrierCheck *r, State *s, const IrOp *op);
+void barrier_check_walk_phase(BarrierCheck *r, State *s, const IrOp *op);
 
 /* Whether every two accesses of a cuda kernel are ordered or apart; *fault otherwise. */
-bool races_absent(IrFunc *f, RaceFault *fault);
+bool barrier_check_holds(IrFunc *f, BarrierFault *fault);
 
 #endif

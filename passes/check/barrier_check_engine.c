@@ -5,30 +5,30 @@
 
 /* ---- The copy engine ---- */
 
-int64_t races_count_active(const Races *r) {
+int64_t barrier_check_count_active(const BarrierCheck *r) {
     int64_t count = 0;
     for (int64_t t = 0; t < r->threads; t++) count += r->active[t];
     return count;
 }
 
 /* Each block's threads do what the first one's do. */
-static bool blocks_do_alike(const Races *r) {
+static bool blocks_do_alike(const BarrierCheck *r) {
     for (int64_t t = r->block_threads; t < r->threads; t++)
         if (r->active[t] != r->active[t % r->block_threads]) return false;
     return true;
 }
 
 /* The one thread of each block that does it, by its number there, and the place of its mbarrier. */
-static bool barrier_place(Races *r, const IrOp *op, unsigned operand, bool one, int64_t *place, Threads *who) {
+static bool barrier_place(BarrierCheck *r, const IrOp *op, unsigned operand, bool one, int64_t *place, Threads *who) {
     const IrValue *rank;
-    const IrOp *array = races_array_of(op->operands[operand], &rank);
-    const Value *at = races_value(r, op->operands[operand + 1]);
+    const IrOp *array = barrier_check_array_of(op->operands[operand], &rank);
+    const Value *at = barrier_check_value(r, op->operands[operand + 1]);
     if (!array || rank || at->kind != VALUE_LINEAR || at->rest) {
-        races_fail(r, op, NULL, "which mbarrier it is is not known");
+        barrier_check_fail(r, op, NULL, "which mbarrier it is is not known");
         return false;
     }
     if (!blocks_do_alike(r)) {
-        races_fail(r, op, NULL, "blocks of a cluster do different things with their mbarriers");
+        barrier_check_fail(r, op, NULL, "blocks of a cluster do different things with their mbarriers");
         return false;
     }
     *who = NOBODY;
@@ -37,7 +37,7 @@ static bool barrier_place(Races *r, const IrOp *op, unsigned operand, bool one, 
         int64_t here = ir_attr_int(array, "offset", 0) + 8 * number_of(at, t);
         bool several = one && *who != NOBODY && t % r->block_threads != *who;
         if (several || (*who != NOBODY && here != *place)) {
-            races_fail(r, op, NULL, several ? "several threads do what one has to do" : "threads name different mbarriers");
+            barrier_check_fail(r, op, NULL, several ? "several threads do what one has to do" : "threads name different mbarriers");
             return false;
         }
         *place = here;
@@ -53,17 +53,17 @@ static Mbarrier *mbarrier_at(State *s, int64_t place) {
 }
 
 /* Where it is in a block's memory. */
-static int64_t barrier_cell(const Races *r, int64_t place, int64_t block) {
+static int64_t barrier_cell(const BarrierCheck *r, int64_t place, int64_t block) {
     return (block * r->shared_bytes + place) / r->grain;
 }
 
 /* The thread of that number in the block, or all of its threads. */
-static Threads of_block(const Races *r, Threads who, int64_t block) {
+static Threads of_block(const BarrierCheck *r, Threads who, int64_t block) {
     return who >= 0 ? who + (Threads)(block * r->block_threads) : who == BLOCK_SET ? BLOCK_SET - (Threads)block : who;
 }
 
 /* Nothing may be in flight there: even a wait is for bytes that change. */
-static void touch_barrier(Races *r, State *s, const IrOp *op, int64_t place, Threads who, bool writes) {
+static void touch_barrier(BarrierCheck *r, State *s, const IrOp *op, int64_t place, Threads who, bool writes) {
     for (int64_t b = 0; b < r->blocks; b++) {
         int64_t cell = barrier_cell(r, place, b);
         Reach reach = {cell, cell + 8 / r->grain, of_block(r, who, b)};
@@ -74,12 +74,12 @@ static void touch_barrier(Races *r, State *s, const IrOp *op, int64_t place, Thr
 }
 
 /* All that waited there for the phase before have gone on. */
-static void check_left(Races *r, const State *s, const IrOp *op, int64_t place, Threads who) {
+static void check_left(BarrierCheck *r, const State *s, const IrOp *op, int64_t place, Threads who) {
     for (int64_t b = 0; b < r->blocks; b++) state_check(r, s, op, barrier_cell(r, place, b), 8 / r->grain, of_block(r, who, b), true);
 }
 
 /* The same for what other blocks' copying threads do there. */
-static bool have_left(Races *r, const State *s, int64_t place, Threads who) {
+static bool have_left(BarrierCheck *r, const State *s, int64_t place, Threads who) {
     bool left = true;
     for (int64_t b = 0; b < r->blocks; b++)
         for (int64_t from = 0; from < r->blocks; from++)
@@ -87,8 +87,8 @@ static bool have_left(Races *r, const State *s, int64_t place, Threads who) {
     return left;
 }
 
-static void need_begun(Races *r, const State *s, const IrOp *op) {
-    if (!s->cluster) races_fail(r, op, NULL, "no barrier of the cluster says that the other block has begun");
+static void need_begun(BarrierCheck *r, const State *s, const IrOp *op) {
+    if (!s->cluster) barrier_check_fail(r, op, NULL, "no barrier of the cluster says that the other block has begun");
 }
 
 static uint32_t slot_bit(const Mbarrier *m) {
@@ -101,11 +101,11 @@ static bool slot_is_taken(const State *s, unsigned slot) {
     return false;
 }
 
-void races_walk_init(Races *r, State *s, const IrOp *op) {
+void barrier_check_walk_init(BarrierCheck *r, State *s, const IrOp *op) {
     int64_t place;
     Threads who;
     if (!barrier_place(r, op, 0, true, &place, &who)) return;
-    if (mbarrier_at(s, place)) races_fail(r, op, NULL, "an mbarrier is made where there is one");
+    if (mbarrier_at(s, place)) barrier_check_fail(r, op, NULL, "an mbarrier is made where there is one");
     int64_t arrivals = ir_attr_int(op, "arrivals", 1);
     Mbarrier m = {.place = place,
                   .seen = 2,
@@ -114,8 +114,9 @@ void races_walk_init(Races *r, State *s, const IrOp *op) {
     m.single = m.far && arrivals != r->threads / WARP;
     if (m.several) {
         while (m.slot < MOST_SLOTS && slot_is_taken(s, m.slot)) m.slot++;
-        if (!m.far && arrivals != r->block_threads / WARP) races_fail(r, op, NULL, "an mbarrier's arrivals are neither one nor one a warp");
-        if (m.slot == MOST_SLOTS) races_fail(r, op, NULL, "mbarriers of several arrivals are more than can be told apart");
+        if (!m.far && arrivals != r->block_threads / WARP)
+            barrier_check_fail(r, op, NULL, "an mbarrier's arrivals are neither one nor one a warp");
+        if (m.slot == MOST_SLOTS) barrier_check_fail(r, op, NULL, "mbarriers of several arrivals are more than can be told apart");
         if (r->failed) return;
         state_forget(r, s, slot_bit(&m));
     }
@@ -123,13 +124,13 @@ void races_walk_init(Races *r, State *s, const IrOp *op) {
     VEC_PUSH(r->arena, &s->mbarriers, m);
 }
 
-void races_walk_drop(Races *r, State *s, const IrOp *op) {
+void barrier_check_walk_drop(BarrierCheck *r, State *s, const IrOp *op) {
     int64_t place;
     Threads who;
     if (!barrier_place(r, op, 0, true, &place, &who)) return;
     Mbarrier *m = mbarrier_at(s, place);
     if (!m || m->armed) {
-        races_fail(r, op, NULL, m ? "an mbarrier is given back while its phase may run" : "there is no mbarrier at this place");
+        barrier_check_fail(r, op, NULL, m ? "an mbarrier is given back while its phase may run" : "there is no mbarrier at this place");
         return;
     }
     touch_barrier(r, s, op, place, who, true);
@@ -137,7 +138,7 @@ void races_walk_drop(Races *r, State *s, const IrOp *op) {
 }
 
 /* The slots of those whose phase before has ended as far as the thread knows; far: of all blocks' warps. */
-static uint32_t known_to_have_ended(const Races *r, const State *s, Threads who, bool far) {
+static uint32_t known_to_have_ended(const BarrierCheck *r, const State *s, Threads who, bool far) {
     uint32_t slots = 0;
     for (size_t i = 0; i < s->mbarriers.len; i++) {
         const Mbarrier *m = &s->mbarriers.data[i];
@@ -146,7 +147,7 @@ static uint32_t known_to_have_ended(const Races *r, const State *s, Threads who,
     return slots;
 }
 
-void races_walk_expect(Races *r, State *s, const IrOp *op) {
+void barrier_check_walk_expect(BarrierCheck *r, State *s, const IrOp *op) {
     int64_t place;
     Threads who;
     if (!barrier_place(r, op, 0, true, &place, &who)) return;
@@ -155,7 +156,7 @@ void races_walk_expect(Races *r, State *s, const IrOp *op) {
     touch_barrier(r, s, op, place, who, false);
     Mbarrier *m = mbarrier_at(s, place);
     if (!m || m->armed || m->several) {
-        races_fail(r, op, NULL, m ? "the mbarrier's phase may have its arrival already" : "there is no mbarrier at this place");
+        barrier_check_fail(r, op, NULL, m ? "the mbarrier's phase may have its arrival already" : "there is no mbarrier at this place");
         return;
     }
     m->told = known_to_have_ended(r, s, who, false);
@@ -163,16 +164,16 @@ void races_walk_expect(Races *r, State *s, const IrOp *op) {
     m->left = left;
     m->expected = ir_attr_int(op, "bytes", 0);
     m->issued = 0;
-    races_note_condition(r, &m->loop, &m->ahead, &m->guard);
+    barrier_check_note_condition(r, &m->loop, &m->ahead, &m->guard);
 }
 
 /* A box of each block comes into all of them. Its bytes, from each block behind the wait of its own copying thread, tell who waits for
  * them that the phases ended which those waited for, in all blocks. */
-static void send_to_all(Races *r, State *s, const IrOp *op, Mbarrier *m, Threads who, size_t *count) {
+static void send_to_all(BarrierCheck *r, State *s, const IrOp *op, Mbarrier *m, Threads who, size_t *count) {
     int64_t per_block = r->shared_bytes / r->grain;
     size_t own = *count;
     need_begun(r, s, op);
-    if (!m->left) races_fail(r, op, NULL, "a box comes to another block's mbarrier, where the phase before may be waited for");
+    if (!m->left) barrier_check_fail(r, op, NULL, "a box comes to another block's mbarrier, where the phase before may be waited for");
     m->told |= known_to_have_ended(r, s, who, true);
     for (size_t i = 0; i < own; i++) {
         Reach from = r->reaches[i];
@@ -184,10 +185,10 @@ static void send_to_all(Races *r, State *s, const IrOp *op, Mbarrier *m, Threads
     for (size_t i = 0; i < *count; i++)
         for (size_t k = 0; k < i; k++)
             if (r->reaches[i].from < r->reaches[k].to && r->reaches[k].from < r->reaches[i].to)
-                races_fail(r, op, op, "boxes of two blocks come to one place");
+                barrier_check_fail(r, op, op, "boxes of two blocks come to one place");
 }
 
-void races_walk_box(Races *r, State *s, const IrOp *op) {
+void barrier_check_walk_box(BarrierCheck *r, State *s, const IrOp *op) {
     bool multicast = ir_attr_bool(op, "multicast");
     int64_t place, bytes = (int64_t)dtype_size(op->operands[0]->type->dtype);
     Threads who;
@@ -198,27 +199,27 @@ void races_walk_box(Races *r, State *s, const IrOp *op) {
     touch_barrier(r, s, op, place, who, false);
     Mbarrier *m = mbarrier_at(s, place);
     if (!m || !m->armed) {
-        races_fail(r, op, NULL, m ? "the mbarrier's phase has no arrival yet" : "there is no mbarrier at this place");
+        barrier_check_fail(r, op, NULL, m ? "the mbarrier's phase has no arrival yet" : "there is no mbarrier at this place");
         return;
     }
     if (m->issued >= 0) m->issued += multicast ? bytes * r->blocks : bytes;
     Access a = {op->operands[1], op->operands[2], bytes};
-    bool known = races_places(r, op, &a, NULL, r->reaches, &count);
-    if (!known && !r->failed) races_fail(r, op, NULL, "where the copy engine's box goes is not known");
+    bool known = barrier_check_places(r, op, &a, NULL, r->reaches, &count);
+    if (!known && !r->failed) barrier_check_fail(r, op, NULL, "where the copy engine's box goes is not known");
     if (r->failed || count != (size_t)r->blocks) return;
     if (multicast) send_to_all(r, s, op, m, who, &count);
-    races_mark(r, r->engine, r->reaches, count);
+    barrier_check_mark(r, r->engine, r->reaches, count);
     r->engine_op = op;
-    const Record *record = races_record(r, FLIGHT_BOX, op, r->reaches, count, place);
+    const Record *record = barrier_check_record(r, FLIGHT_BOX, op, r->reaches, count, place);
     state_check_flights(r, s, op, record, true);
     for (size_t i = 0; i < count; i++)
         state_check(r, s, op, r->reaches[i].from, r->reaches[i].to - r->reaches[i].from, (Threads)r->reaches[i].who, true);
-    races_launch(r, s, record);
+    barrier_check_launch(r, s, record);
 }
 
 /* ---- Arrivals of warps ---- */
 
-static bool is_one_of_each_warp(const Races *r) {
+static bool is_one_of_each_warp(const BarrierCheck *r) {
     for (int64_t warp = 0; warp < r->threads / WARP; warp++) {
         int64_t lanes = 0;
         for (int64_t t = warp * WARP; t < (warp + 1) * WARP; t++) lanes += r->active[t];
@@ -228,8 +229,8 @@ static bool is_one_of_each_warp(const Races *r) {
 }
 
 /* One lane of each warp, or of one warp of each block, for each block, whose rank it names. */
-static bool is_one_for_each_block(Races *r, const IrOp *op, bool single) {
-    const Value *rank = races_value(r, op->operands[2]);
+static bool is_one_for_each_block(BarrierCheck *r, const IrOp *op, bool single) {
+    const Value *rank = barrier_check_value(r, op->operands[2]);
     int64_t threads = single ? r->block_threads : WARP;
     if (rank->kind != VALUE_LINEAR || rank->rest || r->blocks > 32) return false;
     for (int64_t first = 0; first < r->threads; first += threads) {
@@ -247,7 +248,7 @@ static bool is_one_for_each_block(Races *r, const IrOp *op, bool single) {
 
 /* The phase ends, for what all threads of the warps have done: what they did together, or a barrier stands behind. No warp may come here again
  * before it has: two arrivals of one would end the phase without another one's. */
-void races_walk_arrive(Races *r, State *s, const IrOp *op) {
+void barrier_check_walk_arrive(BarrierCheck *r, State *s, const IrOp *op) {
     int64_t place;
     Threads who;
     if (!barrier_place(r, op, 0, false, &place, &who)) return;
@@ -256,19 +257,20 @@ void races_walk_arrive(Races *r, State *s, const IrOp *op) {
     touch_barrier(r, s, op, place, far ? ANYBODY : BLOCK_SET, false);
     Mbarrier *m = mbarrier_at(s, place);
     if (!m || !m->several)
-        races_fail(r, op, NULL, m ? "an arrival without bytes at an mbarrier that counts them" : "there is no mbarrier at this place");
+        barrier_check_fail(r, op, NULL,
+                           m ? "an arrival without bytes at an mbarrier that counts them" : "there is no mbarrier at this place");
     else if (far != m->far)
-        races_fail(r, op, NULL,
-                   far ? "an arrival at another block's mbarrier that counts its own warps"
-                       : "an arrival at the own block's mbarrier, which counts all blocks' warps");
+        barrier_check_fail(r, op, NULL,
+                           far ? "an arrival at another block's mbarrier that counts its own warps"
+                               : "an arrival at the own block's mbarrier, which counts all blocks' warps");
     else if (far && !is_one_for_each_block(r, op, m->single))
-        races_fail(r, op, NULL, "an arrival that is not one thread's of each warp for each block");
+        barrier_check_fail(r, op, NULL, "an arrival that is not one thread's of each warp for each block");
     else if (!far && !is_one_of_each_warp(r))
-        races_fail(r, op, NULL, "an arrival that is not one thread's of each warp");
+        barrier_check_fail(r, op, NULL, "an arrival that is not one thread's of each warp");
     else if (m->phase < 0)
-        races_fail(r, op, NULL, "which phase an arrival is of is not known");
+        barrier_check_fail(r, op, NULL, "which phase an arrival is of is not known");
     else if (m->seen < 2)
-        races_fail(r, op, NULL, "a warp may arrive before all know that the phase before has ended");
+        barrier_check_fail(r, op, NULL, "a warp may arrive before all know that the phase before has ended");
     if (r->failed) return;
     m->phase ^= 1;
     m->seen = 0;
@@ -277,11 +279,11 @@ void races_walk_arrive(Races *r, State *s, const IrOp *op) {
 }
 
 /* By one thread, the same one everywhere: it comes behind what was done before the arrivals. */
-static void wait_for_warps(Races *r, State *s, const IrOp *op, Mbarrier *m, Threads who, int64_t parity) {
+static void wait_for_warps(BarrierCheck *r, State *s, const IrOp *op, Mbarrier *m, Threads who, int64_t parity) {
     if (r->copier == NOBODY) r->copier = who;
-    if (r->copier != who || races_count_active(r) != r->blocks)
-        races_fail(r, op, NULL, "arrivals of warps are waited for by another thread than the one that copies");
-    if (parity == m->phase) races_fail(r, op, NULL, "a phase is waited for that nothing ends");
+    if (r->copier != who || barrier_check_count_active(r) != r->blocks)
+        barrier_check_fail(r, op, NULL, "arrivals of warps are waited for by another thread than the one that copies");
+    if (parity == m->phase) barrier_check_fail(r, op, NULL, "a phase is waited for that nothing ends");
     state_pass(r, s, slot_bit(m), m->far ? PAST_COPIER | PAST_COPIERS : PAST_COPIER);
     if (!m->seen) m->seen = 1;
 }
@@ -293,19 +295,19 @@ static void tell_all(State *s, Mbarrier *m) {
     m->told = 0;
 }
 
-void races_walk_phase(Races *r, State *s, const IrOp *op) {
+void barrier_check_walk_phase(BarrierCheck *r, State *s, const IrOp *op) {
     int64_t place;
     Threads who;
-    const Value *parity = races_value(r, op->operands[2]);
+    const Value *parity = barrier_check_value(r, op->operands[2]);
     if (!barrier_place(r, op, 0, false, &place, &who)) return;
     touch_barrier(r, s, op, place, BLOCK_SET, false);
     Mbarrier *m = mbarrier_at(s, place);
     bool known = m && m->phase >= 0 && parity->kind == VALUE_LINEAR && parity->flat && !parity->rest;
-    if (!known) races_fail(r, op, NULL, m ? "which phase is waited for is not known" : "there is no mbarrier at this place");
+    if (!known) barrier_check_fail(r, op, NULL, m ? "which phase is waited for is not known" : "there is no mbarrier at this place");
     if (known && m->several) wait_for_warps(r, s, op, m, who, parity->number[0]);
     if (!known || m->several || !r->together || parity->number[0] != m->phase) return;
-    if (!m->armed) races_fail(r, op, NULL, "a phase is waited for that nothing ends");
-    if (m->issued != m->expected) races_fail(r, op, NULL, "the bytes of the phase are not those that are copied in it");
+    if (!m->armed) barrier_check_fail(r, op, NULL, "a phase is waited for that nothing ends");
+    if (m->issued != m->expected) barrier_check_fail(r, op, NULL, "the bytes of the phase are not those that are copied in it");
     size_t kept = 0;
     for (size_t i = 0; i < s->flights.len; i++) {
         const Record *record = s->flights.data[i].record;

@@ -25,16 +25,16 @@ enum { LONGEST = 64 };
 /* What a mask of low bits divides by; 0: no such mask, or one of the thread's own number. */
 static int64_t masked_by(const IrOp *op) {
     int64_t mask = constant_of(op->operands[1]);
-    return mask > 0 && mask < LONGEST && (mask & (mask + 1)) == 0 && !races_of_thread(op->operands[0]) ? mask + 1 : 0;
+    return mask > 0 && mask < LONGEST && (mask & (mask + 1)) == 0 && !barrier_check_of_thread(op->operands[0]) ? mask + 1 : 0;
 }
 
 /* After so many iterations the numbers come again that index rings: those modulo something, and how often modulo 2. */
-static int64_t period_of(Races *r, const IrBlock *block, int64_t period) {
+static int64_t period_of(BarrierCheck *r, const IrBlock *block, int64_t period) {
     for (const IrOp *op = block->first; op; op = op->next) {
         for (unsigned g = 0; g < op->region_count && r->relevant[op->mark]; g++)
             if (op->regions[g]) period = period_of(r, op->regions[g], period);
-        if ((op->opcode != IR_MOD && op->opcode != IR_AND) || !races_needed(r, &op->results[0])) continue;
-        if (op->opcode == IR_MOD && !races_uniform(r, &op->results[0])) continue;
+        if ((op->opcode != IR_MOD && op->opcode != IR_AND) || !barrier_check_needed(r, &op->results[0])) continue;
+        if (op->opcode == IR_MOD && !barrier_check_uniform(r, &op->results[0])) continue;
         int64_t by = op->opcode == IR_AND ? masked_by(op) : constant_of(op->operands[1]);
         const IrOp *inner = op->operands[0]->def;
         int64_t held = inner && inner->opcode == IR_FLOORDIV ? constant_of(inner->operands[1]) : 1;
@@ -47,20 +47,20 @@ static int64_t period_of(Races *r, const IrBlock *block, int64_t period) {
 }
 
 /* How often the walk goes through a loop's body: as often as it runs, or round its period till nothing new comes in. */
-static int64_t walks_of(Races *r, const IrOp *op) {
+static int64_t iterations_to_walk(BarrierCheck *r, const IrOp *op) {
     int64_t step = constant_of(op->operands[2]), end = constant_of(op->operands[1]);
     if (step > 0 && end > 0) return (end - 1) / step < INT32_MAX ? (end - 1) / step + 1 : INT32_MAX;
     return 2 * period_of(r, op->regions[0], 1);
 }
 
-static int64_t weight(Races *r, const IrBlock *block) {
+static int64_t weight(BarrierCheck *r, const IrBlock *block) {
     int64_t sum = 0;
     for (const IrOp *op = block->first; op; op = op->next) {
         if (!r->relevant[op->mark]) continue;
         int64_t times = 1, inner = 1;
         const IrAttr *extents = op->opcode == IR_MAP ? ir_attr(op, "extents") : NULL;
         for (size_t i = 0; extents && i < extents->count; i++) times *= extents->ints[i];
-        if (op->opcode == IR_FOR) times = walks_of(r, op);
+        if (op->opcode == IR_FOR) times = iterations_to_walk(r, op);
         for (unsigned g = 0; g < op->region_count; g++)
             if (op->regions[g]) inner += weight(r, op->regions[g]);
         sum += times * inner;
@@ -70,8 +70,9 @@ static int64_t weight(Races *r, const IrBlock *block) {
 }
 
 /* The number of iterations of each thread in *trips; false where it is not known. */
-static bool count_trips(Races *r, const IrOp *op, int64_t **trips, int64_t *most) {
-    const Value *lb = races_value(r, op->operands[0]), *ub = races_value(r, op->operands[1]), *step = races_value(r, op->operands[2]);
+static bool count_trips(BarrierCheck *r, const IrOp *op, int64_t **trips, int64_t *most) {
+    const Value *lb = barrier_check_value(r, op->operands[0]), *ub = barrier_check_value(r, op->operands[1]),
+                *step = barrier_check_value(r, op->operands[2]);
     bool known = lb->kind == VALUE_LINEAR && ub->kind == VALUE_LINEAR && step->kind == VALUE_LINEAR && step->flat && !step->rest &&
                  step->number[0] > 0;
     if (!known || lb->rest != ub->rest) return false;
@@ -89,15 +90,15 @@ static bool is_counted(const IrValue *v) {
     return v->type->kind == IR_TYPE_SCALAR && v->type->width == 1 && !dtype_is_float(v->type->dtype);
 }
 
-static void walk_each(Races *r, const IrOp *op, State **s, const int64_t *trips, int64_t most) {
+static void walk_each(BarrierCheck *r, const IrOp *op, State **s, const int64_t *trips, int64_t most) {
     const IrBlock *body = op->regions[0];
     uint8_t *before = ARENA_ARRAY(r->arena, uint8_t, (size_t)r->threads);
     Value *carried = ARENA_ARRAY(r->arena, Value, op->result_count + 1);
     bool together = r->together, same = true;
     memcpy(before, r->active, (size_t)r->threads);
     for (unsigned k = 0; k < op->result_count; k++)
-        if (is_counted(&op->results[k])) races_copy_value(r, &carried[k], races_value(r, op->operands[k + 3]));
-    for (unsigned k = 0; k < op->result_count; k++) races_pass_sum(r, *s, op->operands[k + 3], body->args[k + 1]);
+        if (is_counted(&op->results[k])) barrier_check_copy_value(r, &carried[k], barrier_check_value(r, op->operands[k + 3]));
+    for (unsigned k = 0; k < op->result_count; k++) barrier_check_pass_sum(r, *s, op->operands[k + 3], body->args[k + 1]);
     for (int64_t n = 0; n < most && !r->failed; n++) {
         for (int64_t t = 0; t < r->threads; t++) {
             r->active[t] = before[t] && n < trips[t];
@@ -105,31 +106,31 @@ static void walk_each(Races *r, const IrOp *op, State **s, const int64_t *trips,
         }
         r->together = together && same;
         r->iterations[op->mark] = (Iteration){.number = n};
-        races_enter(r, op, 0);
+        barrier_check_enter(r, op, 0);
         for (unsigned k = 0; k < op->result_count; k++)
-            if (is_counted(&op->results[k])) races_set(r, body->args[k + 1], &carried[k]);
+            if (is_counted(&op->results[k])) barrier_check_set(r, body->args[k + 1], &carried[k]);
         (*s)->fenced = false;
-        races_walk_block(r, body, s);
+        barrier_check_walk_block(r, body, s);
         if (r->failed) return;
         for (unsigned k = 0; k < op->result_count; k++)
-            if (is_counted(&op->results[k])) races_copy_value(r, &carried[k], races_value(r, body->last->operands[k]));
-        races_leave_sums(r, *s, op, body, n + 1 < most ? body->args + 1 : NULL);
+            if (is_counted(&op->results[k])) barrier_check_copy_value(r, &carried[k], barrier_check_value(r, body->last->operands[k]));
+        barrier_check_leave_sums(r, *s, op, body, n + 1 < most ? body->args + 1 : NULL);
     }
     memcpy(r->active, before, (size_t)r->threads);
     r->together = together;
     for (unsigned k = 0; k < op->result_count && same; k++)
-        if (is_counted(&op->results[k])) races_set(r, &op->results[k], &carried[k]);
+        if (is_counted(&op->results[k])) barrier_check_set(r, &op->results[k], &carried[k]);
     if (!most)
-        for (unsigned k = 0; k < op->result_count; k++) races_pass_sum(r, *s, op->operands[k + 3], &op->results[k]);
+        for (unsigned k = 0; k < op->result_count; k++) barrier_check_pass_sum(r, *s, op->operands[k + 3], &op->results[k]);
 }
 
 /* Before the loop: what happened only where iterations exist. */
-static void see_ahead(Races *r, State *s, const IrOp *op) {
+static void see_ahead(BarrierCheck *r, State *s, const IrOp *op) {
     for (size_t i = 0; i < s->flights.len; i++)
-        if (races_iterations_ahead(r, op, s->flights.data[i].guard, true, &s->flights.data[i].ahead))
+        if (barrier_check_iterations_ahead(r, op, s->flights.data[i].guard, true, &s->flights.data[i].ahead))
             s->flights.data[i].loop = op, s->flights.data[i].guard = NULL;
     for (size_t i = 0; i < s->mbarriers.len; i++)
-        if (races_iterations_ahead(r, op, s->mbarriers.data[i].guard, true, &s->mbarriers.data[i].ahead))
+        if (barrier_check_iterations_ahead(r, op, s->mbarriers.data[i].guard, true, &s->mbarriers.data[i].ahead))
             s->mbarriers.data[i].loop = op, s->mbarriers.data[i].guard = NULL;
 }
 
@@ -165,7 +166,7 @@ static void leave_loop(State *s, const IrOp *op) {
     }
 }
 
-static void add_state(Races *r, State **to, State *s, bool *changed) {
+static void add_state(BarrierCheck *r, State **to, State *s, bool *changed) {
     if (!*to) {
         *to = s;
         *changed = true;
@@ -174,19 +175,19 @@ static void add_state(Races *r, State **to, State *s, bool *changed) {
     }
 }
 
-static bool at_least_zero(const Races *r, const Aff *e) {
+static bool at_least_zero(const BarrierCheck *r, const Aff *e) {
     return e->kind != AFF_OVERFLOW && aff_prove_nonneg(r->facts, e);
 }
 
 /* Does it say that another iteration follows? */
-static bool walk_iteration(Races *r, const IrOp *op, State **s, int64_t number, int64_t period, const Aff *turn) {
+static bool walk_iteration(BarrierCheck *r, const IrOp *op, State **s, int64_t number, int64_t period, const Aff *turn) {
     AffFacts *facts = r->facts;
     bool follows = false;
     r->iterations[op->mark] = (Iteration){number, period, turn};
-    races_enter(r, op, 0);
+    barrier_check_enter(r, op, 0);
     r->facts = r->loop_facts[op->mark] = aff_facts_fork(facts);
-    const Value *i = races_value(r, op->regions[0]->args[0]), *ub = races_value(r, op->operands[1]),
-                *step = races_value(r, op->operands[2]);
+    const Value *i = barrier_check_value(r, op->regions[0]->args[0]), *ub = barrier_check_value(r, op->operands[1]),
+                *step = barrier_check_value(r, op->operands[2]);
     if (i->kind == VALUE_LINEAR && ub->kind == VALUE_LINEAR && i->flat && ub->flat) {
         const Aff *zero = aff_const(r->affs, 0), *room = aff_sub(r->affs, ub->rest ? ub->rest : zero, i->rest ? i->rest : zero);
         room = aff_add(r->affs, room, aff_const(r->affs, ub->number[0] - i->number[0] - 1));
@@ -195,22 +196,22 @@ static bool walk_iteration(Races *r, const IrOp *op, State **s, int64_t number, 
         follows = steady && at_least_zero(r, aff_sub(r->affs, room, aff_const(r->affs, step->number[0])));
     }
     (*s)->fenced = false;
-    races_walk_block(r, op->regions[0], s);
+    barrier_check_walk_block(r, op->regions[0], s);
     r->facts = facts;
     r->loop_facts[op->mark] = NULL;
     return follows;
 }
 
 /* From the lower bound to the upper one; null where it is not one way for all threads. */
-static const Aff *way_of(Races *r, const IrOp *op) {
-    const Value *lb = races_value(r, op->operands[0]), *ub = races_value(r, op->operands[1]);
+static const Aff *way_of(BarrierCheck *r, const IrOp *op) {
+    const Value *lb = barrier_check_value(r, op->operands[0]), *ub = barrier_check_value(r, op->operands[1]);
     if (lb->kind != VALUE_LINEAR || ub->kind != VALUE_LINEAR || !lb->flat || !ub->flat) return NULL;
     const Aff *zero = aff_const(r->affs, 0), *way = aff_sub(r->affs, ub->rest ? ub->rest : zero, lb->rest ? lb->rest : zero);
     way = aff_add(r->affs, way, aff_const(r->affs, ub->number[0] - lb->number[0]));
     return way->kind == AFF_OVERFLOW ? NULL : way;
 }
 
-static bool surely_runs(Races *r, const IrOp *op) {
+static bool surely_runs(BarrierCheck *r, const IrOp *op) {
     const Aff *way = way_of(r, op);
     return way && at_least_zero(r, aff_sub(r->affs, way, aff_const(r->affs, 1)));
 }
@@ -220,15 +221,15 @@ static bool is_number(const Value *v) {
 }
 
 /* The number of iterations that there are at most, 0: not known. */
-static int64_t most_trips(Races *r, const IrOp *op) {
+static int64_t most_trips(BarrierCheck *r, const IrOp *op) {
     const Aff *way = way_of(r, op);
-    const Value *lb = races_value(r, op->operands[0]), *step = races_value(r, op->operands[2]);
+    const Value *lb = barrier_check_value(r, op->operands[0]), *step = barrier_check_value(r, op->operands[2]);
     const IrOp *ub = op->operands[1]->def;
     int64_t longest = INT64_MAX, bound;
     if (!is_number(step) || step->number[0] <= 0) return 0;
     if (way && aff_upper_bound(r->facts, way, &bound)) longest = bound;
     for (unsigned i = 0; i < 2 && ub && ub->opcode == IR_MIN && is_number(lb); i++) { /* expressions lose what each part says */
-        const Value *part = races_value(r, ub->operands[i]);
+        const Value *part = barrier_check_value(r, ub->operands[i]);
         if (is_number(part) && part->number[0] - lb->number[0] < longest) longest = part->number[0] - lb->number[0];
     }
     for (int64_t n = 0; way && n < longest && n < LONGEST; n++)
@@ -237,10 +238,10 @@ static int64_t most_trips(Races *r, const IrOp *op) {
     return longest > 0 ? (longest - 1) / step->number[0] + 1 : 0;
 }
 
-static void walk_any(Races *r, const IrOp *op, State **s) {
+static void walk_any(BarrierCheck *r, const IrOp *op, State **s) {
     const IrBlock *body = op->regions[0];
     int64_t period = period_of(r, body, 1), most = most_trips(r, op);
-    const Aff *turn = races_new_variable(r, "turn");
+    const Aff *turn = barrier_check_new_variable(r, "turn");
     bool bounded = most > 0 && most <= LONGEST / 4;
     if (bounded) {
         period = most, turn = NULL;
@@ -250,14 +251,14 @@ static void walk_any(Races *r, const IrOp *op, State **s) {
     }
     State **head = ARENA_ARRAY(r->arena, State *, (size_t)period), *left = NULL;
     bool *open = ARENA_ARRAY(r->arena, bool, (size_t)period), together = r->together, ignored = false;
-    for (unsigned i = 0; i < 3; i++) r->together = r->together && races_value(r, op->operands[i])->flat;
+    for (unsigned i = 0; i < 3; i++) r->together = r->together && barrier_check_value(r, op->operands[i])->flat;
     see_ahead(r, *s, op);
     if (!surely_runs(r, op)) {
         left = state_copy(r, *s);
         leave_loop(left, op);
-        for (unsigned k = 0; k < op->result_count; k++) races_pass_sum(r, left, op->operands[k + 3], &op->results[k]);
+        for (unsigned k = 0; k < op->result_count; k++) barrier_check_pass_sum(r, left, op->operands[k + 3], &op->results[k]);
     }
-    for (unsigned k = 0; k < op->result_count; k++) races_pass_sum(r, *s, op->operands[k + 3], body->args[k + 1]);
+    for (unsigned k = 0; k < op->result_count; k++) barrier_check_pass_sum(r, *s, op->operands[k + 3], body->args[k + 1]);
     head[0] = *s;
     open[0] = true;
     VEC_PUSH(r->arena, &r->loops, op);
@@ -275,15 +276,15 @@ static void walk_any(Races *r, const IrOp *op, State **s) {
         if (!follows) {
             State *out = state_copy(r, now);
             leave_loop(out, op);
-            races_leave_sums(r, out, op, body, NULL);
+            barrier_check_leave_sums(r, out, op, body, NULL);
             add_state(r, &left, out, &ignored);
         }
-        races_leave_sums(r, now, op, body, body->args + 1);
+        barrier_check_leave_sums(r, now, op, body, body->args + 1);
         if (bounded && n + 1 == period)
             state_free(r, now);
         else
             add_state(r, &head[(n + 1) % period], now, &open[(n + 1) % period]);
-        if (r->work > r->work_limit) races_fail(r, op, NULL, "the kernel is too long to be walked");
+        if (r->work > r->work_limit) barrier_check_fail(r, op, NULL, "the kernel is too long to be walked");
     }
     r->loops.len--;
     for (int64_t n = 0; n < period; n++)
@@ -293,7 +294,7 @@ static void walk_any(Races *r, const IrOp *op, State **s) {
     *s = left;
 }
 
-void races_walk_for(Races *r, const IrOp *op, State **s) {
+void barrier_check_walk_for(BarrierCheck *r, const IrOp *op, State **s) {
     int64_t *trips, most;
     if (count_trips(r, op, &trips, &most) &&
         (most <= 2 || (most <= FEW * 16 && most * weight(r, op->regions[0]) * r->threads <= MANY_PLACES)))

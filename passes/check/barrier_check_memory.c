@@ -4,15 +4,15 @@
 
 #include "barrier_check.h"
 
-void races_fail(Races *r, const IrOp *op, const IrOp *other, const char *what) {
+void barrier_check_fail(BarrierCheck *r, const IrOp *op, const IrOp *other, const char *what) {
     if (r->failed) return;
     r->failed = true;
-    r->fault = (RaceFault){op, other, what};
+    r->fault = (BarrierFault){op, other, what};
 }
 
 /* ---- Sets of threads ---- */
 
-static int64_t block_of(const Races *r, Threads who) {
+static int64_t block_of(const BarrierCheck *r, Threads who) {
     if (who >= 0) return who / r->block_threads;
     if (who > GROUP_SET && who <= WARP_SET) return (int64_t)(WARP_SET - who) * WARP / r->block_threads;
     if (who > BLOCK_SET && who <= GROUP_SET) return (int64_t)(GROUP_SET - who) * WARPGROUP / r->block_threads;
@@ -25,13 +25,13 @@ static int64_t warp_of(Threads who) {
 }
 
 /* Of a block that has no whole ones: none. */
-static int64_t group_of(const Races *r, Threads who) {
+static int64_t group_of(const BarrierCheck *r, Threads who) {
     if (r->block_threads % WARPGROUP) return -1;
     if (who > BLOCK_SET && who <= GROUP_SET) return GROUP_SET - who;
     return warp_of(who) >= 0 ? warp_of(who) * WARP / WARPGROUP : -1;
 }
 
-static Threads join_threads(const Races *r, Threads a, Threads b) {
+static Threads join_threads(const BarrierCheck *r, Threads a, Threads b) {
     if (a == b || b == NOBODY) return a;
     if (a == NOBODY) return b;
     if (warp_of(a) >= 0 && warp_of(a) == warp_of(b)) return WARP_SET - (Threads)warp_of(a);
@@ -41,7 +41,7 @@ static Threads join_threads(const Races *r, Threads a, Threads b) {
 }
 
 /* Whether the earlier accesses come before one of `who` now. */
-static bool is_ordered(const Races *r, const Touch *t, Threads who) {
+static bool is_ordered(const BarrierCheck *r, const Touch *t, Threads who) {
     if (t->who == NOBODY || (t->who == who && who >= 0)) return true;
     bool copier = who >= 0 && who % r->block_threads == r->copier;
     if ((t->past & PAST_COPIERS) && copier) return true;
@@ -51,7 +51,7 @@ static bool is_ordered(const Races *r, const Touch *t, Threads who) {
     return (t->past & PAST_WARP) && warp_of(t->who) >= 0 && warp_of(t->who) == warp_of(who);
 }
 
-static void add_touch(const Races *r, Touch *t, const Touch *other) {
+static void add_touch(const BarrierCheck *r, Touch *t, const Touch *other) {
     if (other->who == NOBODY) return;
     bool none = t->who == NOBODY;
     t->past = none ? other->past : t->past & other->past;
@@ -61,18 +61,18 @@ static void add_touch(const Races *r, Touch *t, const Touch *other) {
 
 /* ---- States ---- */
 
-static Cell *new_page(Races *r) {
+static Cell *new_page(BarrierCheck *r) {
     Cell *page = r->free_pages.len ? r->free_pages.data[--r->free_pages.len] : ARENA_ARRAY(r->arena, Cell, CELLS);
     for (size_t i = 0; i < CELLS; i++) page[i] = (Cell){{.who = NOBODY}, {.who = NOBODY}};
     return page;
 }
 
-static void drop_page(Races *r, Cell **page) {
+static void drop_page(BarrierCheck *r, Cell **page) {
     if (*page) VEC_PUSH(r->arena, &r->free_pages, *page);
     *page = NULL;
 }
 
-State *state_new(Races *r) {
+State *state_new(BarrierCheck *r) {
     State *s = r->free_states.len ? r->free_states.data[--r->free_states.len] : NULL;
     if (!s) {
         s = ARENA_NEW(r->arena, State);
@@ -83,12 +83,12 @@ State *state_new(Races *r) {
     return s;
 }
 
-void state_free(Races *r, State *s) {
+void state_free(BarrierCheck *r, State *s) {
     for (size_t i = 0; i < r->page_count; i++) drop_page(r, &s->pages[i]);
     VEC_PUSH(r->arena, &r->free_states, s);
 }
 
-State *state_copy(Races *r, const State *from) {
+State *state_copy(BarrierCheck *r, const State *from) {
     State *s = state_new(r);
     for (size_t i = 0; i < r->page_count; i++)
         if (from->pages[i]) memcpy(s->pages[i] = new_page(r), from->pages[i], CELLS * sizeof(Cell));
@@ -99,13 +99,13 @@ State *state_copy(Races *r, const State *from) {
     return s;
 }
 
-static bool join_touch(const Races *r, Touch *a, const Touch *b) {
+static bool join_touch(const BarrierCheck *r, Touch *a, const Touch *b) {
     Touch before = *a;
     add_touch(r, a, b);
     return a->who != before.who || a->past != before.past;
 }
 
-static bool join_pages(Races *r, State *a, State *b) {
+static bool join_pages(BarrierCheck *r, State *a, State *b) {
     bool changed = false;
     for (size_t i = 0; i < r->page_count; i++) {
         if (!b->pages[i]) continue;
@@ -118,7 +118,7 @@ static bool join_pages(Races *r, State *a, State *b) {
     return changed;
 }
 
-static bool join_flight(Races *r, State *a, const Flight *f) {
+static bool join_flight(BarrierCheck *r, State *a, const Flight *f) {
     for (size_t i = 0; i < a->flights.len; i++) {
         Flight *g = &a->flights.data[i];
         if (g->record != f->record || g->age != f->age) continue;
@@ -178,7 +178,7 @@ static bool join_mbarriers(State *a, const State *b) {
     return changed;
 }
 
-static bool join_sums(Races *r, State *a, const State *b) {
+static bool join_sums(BarrierCheck *r, State *a, const State *b) {
     bool changed = false;
     for (size_t i = 0; i < b->sums.len; i++) {
         size_t k = 0;
@@ -196,7 +196,7 @@ static void swap_states(State *a, State *b) {
     *b = kept;
 }
 
-bool state_join(Races *r, State *a, State *b) {
+bool state_join(BarrierCheck *r, State *a, State *b) {
     bool changed = false;
     if (a->dead && !b->dead)
         swap_states(a, b), changed = true;
@@ -217,7 +217,7 @@ bool state_join(Races *r, State *a, State *b) {
 
 static const char missing_barrier[] = "no barrier stands between these accesses of shared memory by different threads";
 
-void state_check(Races *r, const State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes) {
+void state_check(BarrierCheck *r, const State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes) {
     r->work += count;
     for (int64_t i = cell; i < cell + count && !r->failed; i++) {
         const Cell *page = s->pages[i / CELLS];
@@ -227,13 +227,13 @@ void state_check(Races *r, const State *s, const IrOp *op, int64_t cell, int64_t
         }
         const Cell *c = &page[i % CELLS];
         if (!is_ordered(r, &c->write, who))
-            races_fail(r, op, c->write.op, missing_barrier);
+            barrier_check_fail(r, op, c->write.op, missing_barrier);
         else if (writes && !is_ordered(r, &c->read, who))
-            races_fail(r, op, c->read.op, missing_barrier);
+            barrier_check_fail(r, op, c->read.op, missing_barrier);
     }
 }
 
-bool state_orders(Races *r, const State *s, int64_t cell, int64_t count, Threads who) {
+bool state_orders(BarrierCheck *r, const State *s, int64_t cell, int64_t count, Threads who) {
     for (int64_t i = cell; i < cell + count; i++) {
         const Cell *page = s->pages[i / CELLS];
         if (page && !(is_ordered(r, &page[i % CELLS].write, who) && is_ordered(r, &page[i % CELLS].read, who))) return false;
@@ -241,12 +241,12 @@ bool state_orders(Races *r, const State *s, int64_t cell, int64_t count, Threads
     return true;
 }
 
-void state_touch(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes, uint32_t past) {
+void state_touch(BarrierCheck *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes, uint32_t past) {
     state_check(r, s, op, cell, count, who, writes);
     state_mark(r, s, op, cell, count, who, writes, past);
 }
 
-void state_mark(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes, uint32_t past) {
+void state_mark(BarrierCheck *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes, uint32_t past) {
     Touch mine = {.who = who, .past = past, .op = op};
     for (int64_t i = cell; i < cell + count; i++) {
         Cell **page = &s->pages[i / CELLS];
@@ -258,7 +258,7 @@ void state_mark(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count,
     }
 }
 
-void state_pass(Races *r, State *s, uint32_t before, uint32_t past) {
+void state_pass(BarrierCheck *r, State *s, uint32_t before, uint32_t past) {
     for (size_t i = 0; i < r->page_count; i++)
         for (size_t k = 0; s->pages[i] && k < CELLS; k++) {
             Touch *touches[2] = {&s->pages[i][k].write, &s->pages[i][k].read};
@@ -269,7 +269,7 @@ void state_pass(Races *r, State *s, uint32_t before, uint32_t past) {
         }
 }
 
-void state_forget(Races *r, State *s, uint32_t past) {
+void state_forget(BarrierCheck *r, State *s, uint32_t past) {
     for (size_t i = 0; i < r->page_count; i++)
         for (size_t k = 0; s->pages[i] && k < CELLS; k++) {
             s->pages[i][k].write.past &= ~past;
@@ -279,7 +279,7 @@ void state_forget(Races *r, State *s, uint32_t past) {
 
 /* ---- Operations in flight ---- */
 
-static bool meets(Races *r, const Record *a, const Record *b) {
+static bool meets(BarrierCheck *r, const Record *a, const Record *b) {
     if (a->to <= b->from || b->to <= a->from) return false;
     bool found = false;
     for (size_t i = 0; i < a->count; i++) memset(r->bits + a->reaches[i].from, 1, (size_t)(a->reaches[i].to - a->reaches[i].from));
@@ -290,14 +290,14 @@ static bool meets(Races *r, const Record *a, const Record *b) {
     return found;
 }
 
-static bool is_other_side(const Races *r, uint64_t side) {
+static bool is_other_side(const BarrierCheck *r, uint64_t side) {
     for (size_t i = 0; side && i < r->other_sides.len; i++)
         if (r->other_sides.data[i] == side) return true;
     return false;
 }
 
 /* As meets, but for what the same thread does. */
-static bool meets_another(Races *r, const Record *a, const Record *b) {
+static bool meets_another(BarrierCheck *r, const Record *a, const Record *b) {
     r->work += (int64_t)(a->count * b->count) / 8;
     for (size_t i = 0; i < a->count; i++)
         for (size_t k = 0; k < b->count; k++) {
@@ -307,20 +307,20 @@ static bool meets_another(Races *r, const Record *a, const Record *b) {
     return false;
 }
 
-void state_check_flights(Races *r, const State *s, const IrOp *op, const Record *mine, bool writes) {
+void state_check_flights(BarrierCheck *r, const State *s, const IrOp *op, const Record *mine, bool writes) {
     for (size_t i = 0; i < s->flights.len && !r->failed; i++) {
         const Record *other = s->flights.data[i].record;
         bool theirs = other->kind != FLIGHT_PRODUCT;
         if ((!writes && !theirs) || !meets(r, other, mine)) continue;
         if (is_other_side(r, s->flights.data[i].side) && !meets_another(r, other, mine)) continue;
-        races_fail(r, op, other->op,
-                   other->kind == FLIGHT_COPY  ? "the asynchronous copy has not been waited for"
-                   : other->kind == FLIGHT_BOX ? "the copy engine's box has not been waited for"
-                                               : "the product that reads there has not been waited for");
+        barrier_check_fail(r, op, other->op,
+                           other->kind == FLIGHT_COPY  ? "the asynchronous copy has not been waited for"
+                           : other->kind == FLIGHT_BOX ? "the copy engine's box has not been waited for"
+                                                       : "the product that reads there has not been waited for");
     }
 }
 
-const Record *races_record(Races *r, FlightKind kind, const IrOp *op, const Reach *reaches, size_t count, int64_t barrier) {
+const Record *barrier_check_record(BarrierCheck *r, FlightKind kind, const IrOp *op, const Reach *reaches, size_t count, int64_t barrier) {
     struct {
         const IrOp *op;
         int64_t kind, barrier;
@@ -343,7 +343,7 @@ const Record *races_record(Races *r, FlightKind kind, const IrOp *op, const Reac
 
 /* ---- Barriers ---- */
 
-void state_barrier(Races *r, State *s, const char *scope) {
+void state_barrier(BarrierCheck *r, State *s, const char *scope) {
     bool block = strcmp(scope, "block") == 0, cluster = strcmp(scope, "cluster") == 0;
     uint32_t past = block ? PAST_BLOCK | PAST_GROUP | PAST_WARP : strcmp(scope, "warpgroup") == 0 ? PAST_GROUP | PAST_WARP : PAST_WARP;
     if (cluster) s->cluster = true;
@@ -363,7 +363,7 @@ void state_barrier(Races *r, State *s, const char *scope) {
 }
 
 /* What was there before is ordered before the box's beginning. */
-void state_land(Races *r, State *s, const Record *record) {
+void state_land(BarrierCheck *r, State *s, const Record *record) {
     int64_t per_block = r->shared_bytes / r->grain;
     for (size_t i = 0; i < record->count; i++)
         for (int64_t c = record->reaches[i].from; c < record->reaches[i].to; c++) {
@@ -380,7 +380,7 @@ static void forget_met(Touch *t) {
 
 /* All blocks have sent: what their threads did in front of the block's barrier before is over, and what was sent is there. What they did
  * behind that barrier may be under way still. */
-void state_meet(Races *r, State *s) {
+void state_meet(BarrierCheck *r, State *s) {
     s->sent = false;
     for (size_t i = 0; i < r->page_count; i++)
         for (size_t k = 0; k < CELLS && s->pages[i]; k++) {

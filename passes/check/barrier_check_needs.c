@@ -2,22 +2,22 @@
  * Values that only determine an address in a tensor are not evaluated. */
 #include "barrier_check.h"
 
-static uint8_t *mark_of(Races *r, const IrValue *v) {
-    return &r->needed[races_slot(r, v) - r->values];
+static uint8_t *mark_of(BarrierCheck *r, const IrValue *v) {
+    return &r->needed[barrier_check_slot(r, v) - r->values];
 }
 
-static void need(Races *r, const IrValue *v) {
+static void need(BarrierCheck *r, const IrValue *v) {
     if (*mark_of(r, v)) return;
     *mark_of(r, v) = 1;
     VEC_PUSH(r->arena, &r->asked, v);
 }
 
-static void need_operands(Races *r, const IrOp *op, unsigned first, unsigned end) {
+static void need_operands(BarrierCheck *r, const IrOp *op, unsigned first, unsigned end) {
     for (unsigned i = first; i < end && i < op->operand_count; i++) need(r, op->operands[i]);
 }
 
 /* A loop's number, or what it carries from one iteration to the next. */
-static void need_argument(Races *r, const IrValue *v) {
+static void need_argument(BarrierCheck *r, const IrValue *v) {
     const IrOp *loop = v->block->parent;
     if (!loop || loop->opcode != IR_FOR) return;
     if (v->index == 0) {
@@ -28,7 +28,7 @@ static void need_argument(Races *r, const IrValue *v) {
     need(r, v->block->last->operands[v->index - 1]);
 }
 
-static void need_parts(Races *r, const IrValue *v) {
+static void need_parts(BarrierCheck *r, const IrValue *v) {
     const IrOp *op = v->def;
     if (!op) {
         need_argument(r, v);
@@ -45,7 +45,7 @@ static void need_parts(Races *r, const IrValue *v) {
 }
 
 static void ask(void *context, IrOp *op) {
-    Races *r = context;
+    BarrierCheck *r = context;
     if (!r->relevant[op->mark]) return;
     switch (op->opcode) {
     case IR_FOR:
@@ -65,12 +65,12 @@ static void ask(void *context, IrOp *op) {
     }
 }
 
-void races_find_needs(Races *r) {
+void barrier_check_find_needs(BarrierCheck *r) {
     r->needed = ARENA_ARRAY(r->arena, uint8_t, r->value_count + 1);
     ir_walk(r->func->body, ask, r);
     for (size_t i = 0; i < r->asked.len; i++) need_parts(r, r->asked.data[i]);
 }
 
-bool races_needed(Races *r, const IrValue *v) {
+bool barrier_check_needed(BarrierCheck *r, const IrValue *v) {
     return *mark_of(r, v);
 }

@@ -5,13 +5,13 @@ enum { GROUP = 4 * WARP, ROWS = 64, STEP_BYTES = 32 };
 
 /* Places of a factor of which a product reads some, of the warpgroup that begins with thread `first`; where they are not known, but the
  * same for all threads: all of the array. */
-static void add_factor(Races *r, const IrOp *op, unsigned which, int64_t along, int64_t first, size_t *count) {
+static void add_factor(BarrierCheck *r, const IrOp *op, unsigned which, int64_t along, int64_t first, size_t *count) {
     const IrValue *rank;
-    const IrOp *array = races_array_of(op->operands[2 * which], &rank);
-    const Value *at = races_value(r, op->operands[2 * which + 1]);
+    const IrOp *array = barrier_check_array_of(op->operands[2 * which], &rank);
+    const Value *at = barrier_check_value(r, op->operands[2 * which + 1]);
     bool known = at->kind == VALUE_LINEAR && !at->rest;
-    if (!array || rank || (!known && !races_uniform(r, op->operands[2 * which + 1]))) {
-        races_fail(r, op, NULL, "where the product's factor lies is not known");
+    if (!array || rank || (!known && !barrier_check_uniform(r, op->operands[2 * which + 1]))) {
+        barrier_check_fail(r, op, NULL, "where the product's factor lies is not known");
         return;
     }
     int64_t block = first / r->block_threads, own = BLOCK_SET - block, base = block * (r->shared_bytes / r->grain);
@@ -24,7 +24,7 @@ static void add_factor(Races *r, const IrOp *op, unsigned which, int64_t along, 
     int64_t start = ir_attr_int(array, "offset", 0) + number_of(at, first) * size, lead = ir_attr(op, "lead")->ints[which];
     bool across = ir_attr_bool(op, which ? "trans_b" : "trans_a");
     for (int64_t t = first; t < first + GROUP; t++)
-        if (number_of(at, t) != number_of(at, first)) races_fail(r, op, NULL, "threads of a warpgroup name different factors");
+        if (number_of(at, t) != number_of(at, first)) barrier_check_fail(r, op, NULL, "threads of a warpgroup name different factors");
     int64_t blocks = across ? (along * size + swizzle - 1) / swizzle : 1, rows = across ? STEP_BYTES / size : along;
     for (int64_t b = 0; b < blocks && !r->failed; b++) {
         int64_t from = start + b * lead, to;
@@ -33,7 +33,7 @@ static void add_factor(Races *r, const IrOp *op, unsigned which, int64_t along, 
         to += (swizzle - to % swizzle) % swizzle;
         if (!across) to = from + rows * swizzle;
         if (from < 0 || to > r->shared_bytes) {
-            races_fail(r, op, NULL, "a factor outside of shared memory");
+            barrier_check_fail(r, op, NULL, "a factor outside of shared memory");
             return;
         }
         r->reaches[(*count)++] = (Reach){base + from / r->grain, base + to / r->grain, own};
@@ -41,7 +41,7 @@ static void add_factor(Races *r, const IrOp *op, unsigned which, int64_t along, 
 }
 
 /* The instruction waits for all lanes of the warp: none of them waits for an earlier phase any longer. */
-static void leave_waits(const Races *r, State *s) {
+static void leave_waits(const BarrierCheck *r, State *s) {
     for (size_t i = 0; i < s->mbarriers.len; i++)
         for (int64_t b = 0; b < r->blocks; b++)
             for (int64_t cell = (b * r->shared_bytes + s->mbarriers.data[i].place) / r->grain, end = cell + 8 / r->grain; cell < end;
@@ -49,33 +49,33 @@ static void leave_waits(const Races *r, State *s) {
                 if (s->pages[cell / CELLS]) s->pages[cell / CELLS][cell % CELLS].read.past |= PAST_WARP;
 }
 
-void races_walk_product(Races *r, State *s, const IrOp *op) {
+void barrier_check_walk_product(BarrierCheck *r, State *s, const IrOp *op) {
     const IrType *acc = op->results[0].type;
     int64_t columns = 2;
     size_t count = 0;
     for (unsigned a = 0; a < acc->rank; a++) columns *= ir_type_extent(acc, a);
-    if (!r->together || r->block_threads % GROUP) races_fail(r, op, NULL, "a warpgroup's instruction that not all threads come to");
-    if (!s->fenced) races_fail(r, op, NULL, "no wgmma.fence stands between the registers' last use and this product");
+    if (!r->together || r->block_threads % GROUP) barrier_check_fail(r, op, NULL, "a warpgroup's instruction that not all threads come to");
+    if (!s->fenced) barrier_check_fail(r, op, NULL, "no wgmma.fence stands between the registers' last use and this product");
     for (int64_t first = 0; first < r->threads && !r->failed; first += GROUP) {
         if (op->operands[0]->type->kind != IR_TYPE_FRAG) add_factor(r, op, 0, ROWS, first, &count);
         add_factor(r, op, 1, columns, first, &count);
     }
     if (r->failed) return;
-    races_mark(r, r->engine, r->reaches, count);
+    barrier_check_mark(r, r->engine, r->reaches, count);
     r->engine_op = op;
     leave_waits(r, s);
-    const Record *record = races_record(r, FLIGHT_PRODUCT, op, r->reaches, count, 0);
+    const Record *record = barrier_check_record(r, FLIGHT_PRODUCT, op, r->reaches, count, 0);
     state_check_flights(r, s, op, record, false);
     for (size_t i = 0; i < count && !r->failed; i++)
         state_check(r, s, op, r->reaches[i].from, r->reaches[i].to - r->reaches[i].from, (Threads)r->reaches[i].who, false);
-    races_launch(r, s, record);
+    barrier_check_launch(r, s, record);
     VEC_PUSH(r->arena, &s->sums, (InFlight){&op->results[0], 0});
 }
 
-void races_walk_product_wait(Races *r, State *s, const IrOp *op) {
+void barrier_check_walk_product_wait(BarrierCheck *r, State *s, const IrOp *op) {
     int64_t pending = ir_attr_int(op, "pending", 0);
-    if (!r->together) races_fail(r, op, NULL, "a warpgroup's instruction that not all threads come to");
-    races_finish_groups(r, s, FLIGHT_PRODUCT, pending);
+    if (!r->together) barrier_check_fail(r, op, NULL, "a warpgroup's instruction that not all threads come to");
+    barrier_check_finish_groups(r, s, FLIGHT_PRODUCT, pending);
     size_t kept = 0;
     int still = -1;
     for (size_t i = 0; i < s->sums.len; i++) {
@@ -86,7 +86,7 @@ void races_walk_product_wait(Races *r, State *s, const IrOp *op) {
     s->sums.len = kept;
     s->fenced = false;
     if (still < 0) return;
-    if (ir_attr_bool(op, "done")) races_fail(r, op, NULL, "the product that is waited for is one of those that may be in flight");
+    if (ir_attr_bool(op, "done")) barrier_check_fail(r, op, NULL, "the product that is waited for is one of those that may be in flight");
     VEC_PUSH(r->arena, &s->sums, (InFlight){&op->results[0], still});
 }
 
@@ -96,15 +96,15 @@ static bool is_in_flight(const State *s, const IrValue *v) {
     return false;
 }
 
-void races_check_sums(Races *r, const State *s, const IrOp *op, bool inside) {
+void barrier_check_check_sums(BarrierCheck *r, const State *s, const IrOp *op, bool inside) {
     bool passes = op->opcode == IR_WGMMA || op->opcode == IR_WGMMA_WAIT || op->opcode == IR_YIELD || op->opcode == IR_FOR;
     for (unsigned i = 0; i < op->operand_count && !passes; i++)
-        if (is_in_flight(s, op->operands[i])) races_fail(r, op, NULL, "accumulators are used while their product is in flight");
+        if (is_in_flight(s, op->operands[i])) barrier_check_fail(r, op, NULL, "accumulators are used while their product is in flight");
     for (unsigned g = 0; g < op->region_count && inside; g++)
-        for (const IrOp *o = op->regions[g] ? op->regions[g]->first : NULL; o; o = o->next) races_check_sums(r, s, o, true);
+        for (const IrOp *o = op->regions[g] ? op->regions[g]->first : NULL; o; o = o->next) barrier_check_check_sums(r, s, o, true);
 }
 
-void races_pass_sum(Races *r, State *s, const IrValue *from, const IrValue *to) {
+void barrier_check_pass_sum(BarrierCheck *r, State *s, const IrValue *from, const IrValue *to) {
     for (size_t i = 0, count = s->sums.len; i < count; i++)
         if (s->sums.data[i].value == from) VEC_PUSH(r->arena, &s->sums, (InFlight){to, s->sums.data[i].age});
 }
@@ -115,7 +115,7 @@ static bool lies_in(const IrValue *v, const IrOp *op) {
     return false;
 }
 
-void races_leave_sums(Races *r, State *s, const IrOp *op, const IrBlock *region, IrValue *const *args) {
+void barrier_check_leave_sums(BarrierCheck *r, State *s, const IrOp *op, const IrBlock *region, IrValue *const *args) {
     VEC(InFlight) gone = {0};
     size_t kept = 0;
     for (size_t i = 0; i < s->sums.len; i++) {

@@ -12,7 +12,7 @@ static int64_t rest_of(int64_t n) {
 }
 
 /* Is it the same number wherever it is asked for? */
-static bool is_fixed(const Races *r, const Aff *part) {
+static bool is_fixed(const BarrierCheck *r, const Aff *part) {
     for (size_t i = 0; i < r->varying.len; i++)
         if (aff_depends_on(part, r->varying.data[i])) return false;
     return true;
@@ -39,15 +39,15 @@ static int64_t constant_in(const Aff *e) {
     return e->kind == AFF_SUM || e->kind == AFF_CONST ? rest_of(e->value) : 0;
 }
 
-const Aff *races_new_variable(Races *r, const char *name) {
+const Aff *barrier_check_new_variable(BarrierCheck *r, const char *name) {
     return aff_var(r->affs, arena_alloc(r->module->arena, 1), name);
 }
 
 /* What is left of a sum whose parts are taken out becomes a part: as a whole where a term has a factor of 1 or 3, by which others can be
  * rid of it, else its first term. False: nothing is left. */
-static bool next_part(Races *r, const Aff *e, RacePart *part) {
+static bool next_part(BarrierCheck *r, const Aff *e, ResiduePart *part) {
     int64_t factor;
-    *part = (RacePart){.sum = aff_const(r->affs, 0)};
+    *part = (ResiduePart){.sum = aff_const(r->affs, 0)};
     const Aff *first = NULL;
     for (size_t i = 0; i < term_count(e); i++) {
         const Aff *term = term_of(e, i, &factor);
@@ -56,12 +56,12 @@ static bool next_part(Races *r, const Aff *e, RacePart *part) {
         if (factor % 2 && !part->pivot) part->pivot = term, part->inverse = factor;
         part->sum = aff_add(r->affs, part->sum, aff_mul(r->affs, term, aff_const(r->affs, factor)));
     }
-    if (first && !part->pivot) *part = (RacePart){.sum = first, .pivot = first, .inverse = 1};
+    if (first && !part->pivot) *part = (ResiduePart){.sum = first, .pivot = first, .inverse = 1};
     return first != NULL;
 }
 
 /* Cases go through the remainders of one list of parts: it has to be the same in each, as far as they go alike. */
-static bool note_part(Races *r, RacePart part) {
+static bool note_part(BarrierCheck *r, ResiduePart part) {
     size_t i = r->parts.len;
     Str text;
     str_init(&text);
@@ -79,17 +79,17 @@ static bool note_part(Races *r, RacePart part) {
 
 /* *n by four is e's; as in Gauss's elimination, so that there are as many parts as the expressions asked for are independent of each other.
  */
-static bool remainder_of(Races *r, const Aff *e, int64_t *n) {
+static bool remainder_of(BarrierCheck *r, const Aff *e, int64_t *n) {
     *n = 0;
     for (size_t i = 0; e && e->kind != AFF_OVERFLOW; i++) {
-        RacePart part;
+        ResiduePart part;
         if (i == r->parts.len) {
             if (!next_part(r, e, &part)) {
                 *n += constant_in(e);
                 return true;
             }
             if (i == MOST_PARTS || part.sum->kind == AFF_OVERFLOW || !is_fixed(r, part.sum)) return false;
-            if (!note_part(r, part)) races_fail(r, r->func->body->first, NULL, "remainders are asked for in another order");
+            if (!note_part(r, part)) barrier_check_fail(r, r->func->body->first, NULL, "remainders are asked for in another order");
         }
         part = r->parts.data[i];
         int64_t times = rest_of(factor_of(e, part.pivot) * part.inverse);
@@ -105,8 +105,8 @@ static int64_t combined(IrOpcode op, int64_t a, int64_t b) {
 }
 
 /* By thread, through sums and products that are no expression of the block and a number. */
-static bool remainders(Races *r, const IrValue *v, int64_t *numbers, unsigned *left) {
-    const Value *known = races_value(r, v);
+static bool remainders(BarrierCheck *r, const IrValue *v, int64_t *numbers, unsigned *left) {
+    const Value *known = barrier_check_value(r, v);
     int64_t rest;
     if (known->kind == VALUE_LINEAR) {
         if (!remainder_of(r, known->rest, &rest)) return false;
@@ -122,28 +122,28 @@ static bool remainders(Races *r, const IrValue *v, int64_t *numbers, unsigned *l
     return true;
 }
 
-bool races_remainders(Races *r, const IrOp *op, int64_t *numbers) {
+bool barrier_check_remainders(BarrierCheck *r, const IrOp *op, int64_t *numbers) {
     bool mask = op->opcode == IR_AND;
-    if ((!mask && op->opcode != IR_MOD) || !op->results[0].type->is_index || !races_needed(r, &op->results[0])) return false;
-    const Value *by = races_value(r, op->operands[1]), *of = races_value(r, op->operands[0]);
+    if ((!mask && op->opcode != IR_MOD) || !op->results[0].type->is_index || !barrier_check_needed(r, &op->results[0])) return false;
+    const Value *by = barrier_check_value(r, op->operands[1]), *of = barrier_check_value(r, op->operands[0]);
     if (by->kind != VALUE_LINEAR || !by->flat || by->rest || by->number[0] != (mask ? BY - 1 : BY)) return false;
     if (of->kind == VALUE_LINEAR && !of->rest) return false;
     unsigned left = MOST_SUMS;
     return remainders(r, op->operands[0], numbers, &left);
 }
 
-bool races_of_thread(const IrValue *v) {
+bool barrier_check_of_thread(const IrValue *v) {
     const IrOp *op = v->def;
     if (!op) return v->block->parent && v->block->parent->opcode == IR_MAP;
     if (op->opcode == IR_CONST) return true;
     if (op->opcode == IR_SPECIAL) return strncmp(ir_attr_str(op, "name", ""), "ctaid", 5) != 0;
     if (!ir_has_trait(op, IR_ELEMENTWISE)) return false;
     for (unsigned i = 0; i < op->operand_count; i++)
-        if (!races_of_thread(op->operands[i])) return false;
+        if (!barrier_check_of_thread(op->operands[i])) return false;
     return true;
 }
 
-bool races_next_case(RaceCases *c) {
+bool barrier_check_next_case(ResidueCases *c) {
     while (c->count && c->remainder[c->count - 1] == BY - 1) c->count--;
     if (c->count) c->remainder[c->count - 1]++;
     return c->count > 0;

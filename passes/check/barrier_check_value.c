@@ -4,39 +4,39 @@
 
 #include "barrier_check.h"
 
-uint32_t races_op_number(const IrOp *op) {
+uint32_t barrier_check_op_number(const IrOp *op) {
     return op->mark;
 }
 
 /* ---- Slots ---- */
 
-static size_t slot_of(const Races *r, const IrValue *v) {
+static size_t slot_of(const BarrierCheck *r, const IrValue *v) {
     if (v->def) return r->first_result[v->def->mark] + v->index;
     const IrOp *parent = v->block->parent;
     if (!parent) return v->index;
     return r->first_arg[2 * parent->mark + (parent->regions[1] == v->block)] + v->index;
 }
 
-Value *races_slot(Races *r, const IrValue *v) {
+Value *barrier_check_slot(BarrierCheck *r, const IrValue *v) {
     return &r->values[slot_of(r, v)];
 }
 
-static uint64_t stamp_of(const Races *r, const IrValue *v) {
+static uint64_t stamp_of(const BarrierCheck *r, const IrValue *v) {
     const IrBlock *block = v->def ? v->def->block : v->block;
     return block->parent ? r->stamps[2 * block->parent->mark + (block->parent->regions[1] == block)] : 1;
 }
 
-void races_enter(Races *r, const IrOp *parent, unsigned region) {
+void barrier_check_enter(BarrierCheck *r, const IrOp *parent, unsigned region) {
     r->stamps[2 * parent->mark + region] = ++r->clock;
 }
 
 static void number_ops(void *context, IrOp *op) {
-    Races *r = context;
+    BarrierCheck *r = context;
     op->mark = (uint32_t)r->op_count++;
 }
 
 static void number_values(void *context, IrOp *op) {
-    Races *r = context;
+    BarrierCheck *r = context;
     r->first_result[op->mark] = (uint32_t)r->value_count;
     r->value_count += op->result_count;
     for (unsigned i = 0; i < op->region_count; i++) {
@@ -45,7 +45,7 @@ static void number_values(void *context, IrOp *op) {
     }
 }
 
-void races_values_init(Races *r) {
+void barrier_check_values_init(BarrierCheck *r) {
     r->op_count = 0;
     ir_walk(r->func->body, number_ops, r);
     r->first_result = ARENA_ARRAY(r->arena, uint32_t, r->op_count + 1);
@@ -63,7 +63,7 @@ void races_values_init(Races *r) {
 
 /* ---- The same for all threads of the block? ---- */
 
-static bool uniform_op(Races *r, const IrOp *op, unsigned result) {
+static bool uniform_op(BarrierCheck *r, const IrOp *op, unsigned result) {
     const char *name = op->opcode == IR_SPECIAL ? ir_attr_str(op, "name", "") : "";
     switch (op->opcode) {
     case IR_CONST:
@@ -73,31 +73,32 @@ static bool uniform_op(Races *r, const IrOp *op, unsigned result) {
     case IR_SPECIAL:
         return strncmp(name, "nctaid", 6) == 0 || strncmp(name, "clusterid", 9) == 0 || (r->blocks == 1 && strncmp(name, "ctaid", 5) == 0);
     case IR_FOR:
-        return races_uniform(r, op->regions[0]->args[result + 1]);
+        return barrier_check_uniform(r, op->regions[0]->args[result + 1]);
     case IR_IF:
         for (unsigned i = 0; i < 2; i++)
-            if (!op->regions[i]->last || !races_uniform(r, op->regions[i]->last->operands[result])) return false;
-        return races_uniform(r, op->operands[0]);
+            if (!op->regions[i]->last || !barrier_check_uniform(r, op->regions[i]->last->operands[result])) return false;
+        return barrier_check_uniform(r, op->operands[0]);
     default:
         break;
     }
     if (!ir_has_trait(op, IR_PURE) || op->region_count) return false;
     for (unsigned i = 0; i < op->operand_count; i++)
-        if (!races_uniform(r, op->operands[i])) return false;
+        if (!barrier_check_uniform(r, op->operands[i])) return false;
     return true;
 }
 
-static bool uniform_arg(Races *r, const IrValue *v) {
+static bool uniform_arg(BarrierCheck *r, const IrValue *v) {
     const IrOp *parent = v->block->parent;
     if (!parent || parent->opcode == IR_MAP) return true;
     if (parent->opcode != IR_FOR) return false;
     for (unsigned i = 0; i < 3; i++)
-        if (!races_uniform(r, parent->operands[i])) return false;
-    return !v->index || (races_uniform(r, parent->operands[v->index + 2]) && races_uniform(r, v->block->last->operands[v->index - 1]));
+        if (!barrier_check_uniform(r, parent->operands[i])) return false;
+    return !v->index ||
+           (barrier_check_uniform(r, parent->operands[v->index + 2]) && barrier_check_uniform(r, v->block->last->operands[v->index - 1]));
 }
 
 /* On a way around a loop only what else goes in counts; what was found so is forgotten where that differs. */
-bool races_uniform(Races *r, const IrValue *v) {
+bool barrier_check_uniform(BarrierCheck *r, const IrValue *v) {
     uint8_t *known = &r->uniform[slot_of(r, v)];
     if (*known) return *known != UNIFORM_NO;
     size_t before = r->found.len;
@@ -113,11 +114,11 @@ bool races_uniform(Races *r, const IrValue *v) {
 
 /* ---- Making values ---- */
 
-static void make_room(Races *r, Value *v) {
+static void make_room(BarrierCheck *r, Value *v) {
     if (!v->number) v->number = ARENA_ARRAY(r->arena, int64_t, (size_t)r->threads);
 }
 
-static void set_flat(Races *r, Value *v, ValueKind kind, int64_t number, const Aff *rest) {
+static void set_flat(BarrierCheck *r, Value *v, ValueKind kind, int64_t number, const Aff *rest) {
     make_room(r, v);
     v->kind = kind;
     v->flat = true;
@@ -125,7 +126,7 @@ static void set_flat(Races *r, Value *v, ValueKind kind, int64_t number, const A
     v->rest = rest;
 }
 
-static void set_any(Races *r, Value *v) {
+static void set_any(BarrierCheck *r, Value *v) {
     make_room(r, v);
     v->kind = VALUE_ANY;
     v->flat = false;
@@ -138,19 +139,19 @@ static bool in_loop(const IrValue *v) {
     return block->parent != NULL;
 }
 
-static const Aff *unknown(Races *r, const IrValue *of) {
-    const Aff *var = races_new_variable(r, of->name ? of->name : "v");
+static const Aff *unknown(BarrierCheck *r, const IrValue *of) {
+    const Aff *var = barrier_check_new_variable(r, of->name ? of->name : "v");
     if (in_loop(of)) VEC_PUSH(r->arena, &r->varying, var);
     return var;
 }
 
 /* A number of the block's that nothing more is known of. */
-static void set_unknown(Races *r, Value *v, const IrValue *of) {
+static void set_unknown(BarrierCheck *r, Value *v, const IrValue *of) {
     if (of->type->kind != IR_TYPE_SCALAR || of->type->width > 1 || dtype_is_float(of->type->dtype)) {
         set_any(r, v);
         return;
     }
-    bool truth = of->type->dtype == DTYPE_BOOL, flat = races_uniform(r, of);
+    bool truth = of->type->dtype == DTYPE_BOOL, flat = barrier_check_uniform(r, of);
     if (truth && !flat) {
         set_any(r, v);
         v->kind = VALUE_TRUTH;
@@ -164,7 +165,7 @@ static void set_unknown(Races *r, Value *v, const IrValue *of) {
     }
 }
 
-void races_copy_value(Races *r, Value *to, const Value *from) {
+void barrier_check_copy_value(BarrierCheck *r, Value *to, const Value *from) {
     make_room(r, to);
     to->kind = from->kind;
     to->flat = from->flat;
@@ -172,9 +173,9 @@ void races_copy_value(Races *r, Value *to, const Value *from) {
     memcpy(to->number, from->number, sizeof *to->number * (size_t)(from->flat ? 1 : r->threads));
 }
 
-void races_set(Races *r, const IrValue *v, const Value *from) {
-    Value *to = races_slot(r, v);
-    races_copy_value(r, to, from);
+void barrier_check_set(BarrierCheck *r, const IrValue *v, const Value *from) {
+    Value *to = barrier_check_slot(r, v);
+    barrier_check_copy_value(r, to, from);
     to->stamp = stamp_of(r, v);
 }
 
@@ -228,7 +229,7 @@ static bool fold(IrOpcode op, int64_t a, int64_t b, int64_t *x) {
 }
 
 /* e = divisor * *whole + *part, with nothing but a number in *part; false where e is no such sum. */
-static bool split(Races *r, const Aff *e, int64_t divisor, const Aff **whole, int64_t *part) {
+static bool split(BarrierCheck *r, const Aff *e, int64_t divisor, const Aff **whole, int64_t *part) {
     const Aff *zero = aff_const(r->affs, 0);
     *whole = zero, *part = 0;
     if (aff_is_const(e, part)) return true;
@@ -250,7 +251,7 @@ static bool fits(const IrType *type, int64_t n) {
 }
 
 /* Number by number, with the rest given. */
-static bool map_numbers(Races *r, Value *v, const IrType *type, IrOpcode op, const Value *a, const Value *b, const Aff *rest) {
+static bool map_numbers(BarrierCheck *r, Value *v, const IrType *type, IrOpcode op, const Value *a, const Value *b, const Aff *rest) {
     make_room(r, v);
     int64_t count = a->flat && b->flat ? 1 : r->threads;
     for (int64_t t = 0; t < count; t++)
@@ -261,13 +262,13 @@ static bool map_numbers(Races *r, Value *v, const IrType *type, IrOpcode op, con
     return true;
 }
 
-static const Aff *whole_of(Races *r, const Value *v) {
+static const Aff *whole_of(BarrierCheck *r, const Value *v) {
     const Aff *number = aff_const(r->affs, v->number[0]);
     return v->rest ? aff_add(r->affs, v->rest, number) : number;
 }
 
 /* The value is `e`, of the block. */
-static bool set_expression(Races *r, Value *v, const Aff *e) {
+static bool set_expression(BarrierCheck *r, Value *v, const Aff *e) {
     int64_t number = 0;
     if (e->kind == AFF_OVERFLOW) return false;
     bool constant = aff_is_const(e, &number);
@@ -277,7 +278,7 @@ static bool set_expression(Races *r, Value *v, const Aff *e) {
     return true;
 }
 
-static bool scale(Races *r, Value *v, const IrType *type, const Value *a, int64_t by) {
+static bool scale(BarrierCheck *r, Value *v, const IrType *type, const Value *a, int64_t by) {
     Value factor = {.flat = true, .number = &by};
     const Aff *rest = a->rest ? aff_mul(r->affs, a->rest, aff_const(r->affs, by)) : NULL;
     if (rest && rest->kind == AFF_OVERFLOW) return false;
@@ -285,7 +286,7 @@ static bool scale(Races *r, Value *v, const IrType *type, const Value *a, int64_
     return map_numbers(r, v, type, IR_MUL, a, &factor, rest);
 }
 
-static bool divide(Races *r, Value *v, const IrType *type, IrOpcode op, const Value *a, int64_t by) {
+static bool divide(BarrierCheck *r, Value *v, const IrType *type, IrOpcode op, const Value *a, int64_t by) {
     const Aff *whole = NULL;
     int64_t part = 0;
     Value shifted = *a, divisor = {.flat = true, .number = &by};
@@ -308,11 +309,11 @@ static bool divide(Races *r, Value *v, const IrType *type, IrOpcode op, const Va
     return map_numbers(r, v, type, op, &shifted, &divisor, op == IR_MOD ? NULL : whole);
 }
 
-static bool at_least(Races *r, const Aff *e) {
+static bool at_least(BarrierCheck *r, const Aff *e) {
     return e->kind != AFF_OVERFLOW && aff_prove_nonneg(r->facts, e);
 }
 
-static bool choose(Races *r, Value *v, IrOpcode op, const Value *a, const Value *b) {
+static bool choose(BarrierCheck *r, Value *v, IrOpcode op, const Value *a, const Value *b) {
     if (!a->flat || !b->flat) return false;
     bool least = op == IR_MIN || op == IR_MINNUM;
     const Aff *x = whole_of(r, a), *y = whole_of(r, b), *difference = aff_sub(r->affs, y, x);
@@ -322,7 +323,7 @@ static bool choose(Races *r, Value *v, IrOpcode op, const Value *a, const Value 
 }
 
 /* Two's complement: shifts and masks by numbers are divisions. */
-static bool arithmetic(Races *r, Value *v, const IrType *type, IrOpcode op, const Value *a, const Value *b) {
+static bool arithmetic(BarrierCheck *r, Value *v, const IrType *type, IrOpcode op, const Value *a, const Value *b) {
     AffCtx *c = r->affs;
     if (a->kind != VALUE_LINEAR || b->kind != VALUE_LINEAR) return false;
     if (!a->rest && !b->rest) return map_numbers(r, v, type, op, a, b, NULL);
@@ -371,7 +372,7 @@ static int64_t decide(IrOpcode op, int64_t a, int64_t b) {
     return op == IR_LT ? a < b : op == IR_LE ? a <= b : op == IR_EQ ? a == b : a != b;
 }
 
-static bool compare(Races *r, Value *v, IrOpcode op, const Value *a, const Value *b) {
+static bool compare(BarrierCheck *r, Value *v, IrOpcode op, const Value *a, const Value *b) {
     if (a->kind != VALUE_LINEAR || b->kind != VALUE_LINEAR) return false;
     AffCtx *c = r->affs;
     const Aff *zero = aff_const(c, 0), *rest = aff_sub(c, b->rest ? b->rest : zero, a->rest ? a->rest : zero);
@@ -406,7 +407,7 @@ static int64_t truth_of(const Value *v, int64_t t) {
     return v->kind == VALUE_TRUTH ? number_of(v, t) : 2;
 }
 
-static void combine(Races *r, Value *v, IrOpcode op, const Value *a, const Value *b) {
+static void combine(BarrierCheck *r, Value *v, IrOpcode op, const Value *a, const Value *b) {
     make_room(r, v);
     bool flat = a->kind == VALUE_TRUTH && b->kind == VALUE_TRUTH && a->flat && b->flat;
     const Aff *rest = NULL;
@@ -418,7 +419,7 @@ static void combine(Races *r, Value *v, IrOpcode op, const Value *a, const Value
     v->rest = rest;
 }
 
-static void negate(Races *r, Value *v, const Value *a) {
+static void negate(BarrierCheck *r, Value *v, const Value *a) {
     make_room(r, v);
     v->kind = VALUE_TRUTH;
     v->flat = a->kind == VALUE_TRUTH && a->flat;
@@ -426,9 +427,9 @@ static void negate(Races *r, Value *v, const Value *a) {
     for (int64_t t = 0; t < (v->flat ? 1 : r->threads); t++) v->number[t] = truth_of(a, t) == 2 ? 2 : !truth_of(a, t);
 }
 
-static bool pick(Races *r, Value *v, const Value *cond, const Value *a, const Value *b) {
+static bool pick(BarrierCheck *r, Value *v, const Value *cond, const Value *a, const Value *b) {
     if (cond->kind == VALUE_TRUTH && cond->flat && cond->number[0] != 2) {
-        races_copy_value(r, v, cond->number[0] ? a : b);
+        barrier_check_copy_value(r, v, cond->number[0] ? a : b);
         return true;
     }
     if (cond->kind != VALUE_TRUTH || a->kind != b->kind || a->kind == VALUE_ANY || a->rest != b->rest) return false;
@@ -446,7 +447,7 @@ static bool pick(Races *r, Value *v, const Value *cond, const Value *a, const Va
 
 /* ---- Ops ---- */
 
-static bool set_special(Races *r, Value *v, const char *name) {
+static bool set_special(BarrierCheck *r, Value *v, const char *name) {
     make_room(r, v);
     for (int64_t t = 0; t < r->threads; t++) {
         int64_t at = t % r->block_threads;
@@ -467,7 +468,7 @@ static bool set_special(Races *r, Value *v, const char *name) {
     return true;
 }
 
-static bool set_constant(Races *r, Value *v, const IrOp *op) {
+static bool set_constant(BarrierCheck *r, Value *v, const IrOp *op) {
     const IrType *type = op->results[0].type;
     const IrAttr *value = ir_attr(op, "value");
     if (type->kind != IR_TYPE_SCALAR || type->width > 1 || !value || value->kind == IR_ATTR_FLOAT) return false;
@@ -480,19 +481,19 @@ static bool is_whole_number(const IrType *t) {
     return t->kind == IR_TYPE_SCALAR && t->width == 1 && (t->is_index || (!dtype_is_float(t->dtype) && t->dtype != DTYPE_BOOL));
 }
 
-static bool set_cast(Races *r, Value *v, const IrOp *op) {
+static bool set_cast(BarrierCheck *r, Value *v, const IrOp *op) {
     const IrType *to = op->results[0].type;
     if (!is_whole_number(to) || !is_whole_number(op->operands[0]->type)) return false;
-    const Value *from = races_value(r, op->operands[0]);
+    const Value *from = barrier_check_value(r, op->operands[0]);
     if (from->kind != VALUE_LINEAR) return false;
     if (from->rest && !to->is_index && dtype_size(to->dtype) < 8) return false;
     for (int64_t t = 0; t < (from->flat ? 1 : r->threads); t++)
         if (!fits(to, from->number[t])) return false;
-    races_copy_value(r, v, from);
+    barrier_check_copy_value(r, v, from);
     return true;
 }
 
-static bool evaluate(Races *r, Value *v, const IrOp *op) {
+static bool evaluate(BarrierCheck *r, Value *v, const IrOp *op) {
     const IrType *type = op->result_count ? op->results[0].type : NULL;
     if (!type || type->kind != IR_TYPE_SCALAR || type->width > 1) return false;
     bool truth = !type->is_index && type->dtype == DTYPE_BOOL;
@@ -509,17 +510,18 @@ static bool evaluate(Races *r, Value *v, const IrOp *op) {
     case IR_EQ:
     case IR_NE:
         if (!is_whole_number(op->operands[0]->type)) return false;
-        return compare(r, v, op->opcode, races_value(r, op->operands[0]), races_value(r, op->operands[1]));
+        return compare(r, v, op->opcode, barrier_check_value(r, op->operands[0]), barrier_check_value(r, op->operands[1]));
     case IR_NOT:
         if (!truth) return false;
-        negate(r, v, races_value(r, op->operands[0]));
+        negate(r, v, barrier_check_value(r, op->operands[0]));
         return true;
     case IR_SELECT:
-        return pick(r, v, races_value(r, op->operands[0]), races_value(r, op->operands[1]), races_value(r, op->operands[2]));
+        return pick(r, v, barrier_check_value(r, op->operands[0]), barrier_check_value(r, op->operands[1]),
+                    barrier_check_value(r, op->operands[2]));
     case IR_UNIFORM: {
-        const Value *a = races_value(r, op->operands[0]);
+        const Value *a = barrier_check_value(r, op->operands[0]);
         if (!a->flat || a->kind == VALUE_ANY) return false;
-        races_copy_value(r, v, a);
+        barrier_check_copy_value(r, v, a);
         return true;
     }
     default:
@@ -527,11 +529,11 @@ static bool evaluate(Races *r, Value *v, const IrOp *op) {
     }
     if (op->operand_count != 2 || !ir_has_trait(op, IR_ELEMENTWISE)) return false;
     make_room(r, v);
-    if (races_remainders(r, op, v->number)) {
+    if (barrier_check_remainders(r, op, v->number)) {
         v->kind = VALUE_LINEAR, v->flat = false, v->rest = NULL;
         return true;
     }
-    const Value *a = races_value(r, op->operands[0]), *b = races_value(r, op->operands[1]);
+    const Value *a = barrier_check_value(r, op->operands[0]), *b = barrier_check_value(r, op->operands[1]);
     if (!truth) return arithmetic(r, v, type, op->opcode, a, b);
     if (op->opcode != IR_AND && op->opcode != IR_OR && op->opcode != IR_XOR) return false;
     combine(r, v, op->opcode, a, b);
@@ -539,9 +541,9 @@ static bool evaluate(Races *r, Value *v, const IrOp *op) {
 }
 
 /* lb + step * (period * turn + number). */
-static bool set_loop_variable(Races *r, Value *v, const IrOp *loop) {
+static bool set_loop_variable(BarrierCheck *r, Value *v, const IrOp *loop) {
     const Iteration *i = &r->iterations[loop->mark];
-    const Value *lb = races_value(r, loop->operands[0]), *step = races_value(r, loop->operands[2]);
+    const Value *lb = barrier_check_value(r, loop->operands[0]), *step = barrier_check_value(r, loop->operands[2]);
     if (lb->kind != VALUE_LINEAR || step->kind != VALUE_LINEAR || !step->flat) return false;
     AffCtx *c = r->affs;
     const Aff *n = aff_const(c, i->number);
@@ -552,7 +554,7 @@ static bool set_loop_variable(Races *r, Value *v, const IrOp *loop) {
     return arithmetic(r, v, ir_type_index(r->module), IR_ADD, lb, &way);
 }
 
-static bool evaluate_arg(Races *r, Value *v, const IrValue *of) {
+static bool evaluate_arg(BarrierCheck *r, Value *v, const IrValue *of) {
     const IrOp *parent = of->block->parent;
     if (!parent) {
         const IrFunc *f = of->block->func;
@@ -564,15 +566,15 @@ static bool evaluate_arg(Races *r, Value *v, const IrValue *of) {
 }
 
 /* What is known where the value is made, which may be outside of the loop that asks for it. */
-static AffFacts *facts_of(const Races *r, const IrValue *v) {
+static AffFacts *facts_of(const BarrierCheck *r, const IrValue *v) {
     const IrBlock *block = v->def ? v->def->block : v->block;
     for (; block->parent; block = block->parent->block)
         if (r->loop_facts[block->parent->mark]) return r->loop_facts[block->parent->mark];
     return r->func_facts;
 }
 
-const Value *races_value(Races *r, const IrValue *of) {
-    Value *v = races_slot(r, of);
+const Value *barrier_check_value(BarrierCheck *r, const IrValue *of) {
+    Value *v = barrier_check_slot(r, of);
     uint64_t stamp = stamp_of(r, of);
     if (v->stamp == stamp) return v;
     AffFacts *facts = r->facts;

@@ -48,7 +48,7 @@ static bool matters(const IrOp *op) {
 }
 
 static void find_relevant(void *context, IrOp *op) {
-    Races *r = context;
+    BarrierCheck *r = context;
     if (!matters(op)) return;
     for (const IrOp *up = op; up && !r->relevant[up->mark]; up = up->block->parent) r->relevant[up->mark] = 1;
 }
@@ -56,7 +56,7 @@ static void find_relevant(void *context, IrOp *op) {
 /* ---- Places ---- */
 
 /* The shared.ptr behind a pointer, and the block whose memory it is, null: the thread's own. */
-const IrOp *races_array_of(const IrValue *pointer, const IrValue **rank) {
+const IrOp *barrier_check_array_of(const IrValue *pointer, const IrValue **rank) {
     *rank = NULL;
     const IrOp *def = pointer->def;
     if (def && def->opcode == IR_CLUSTER_PTR) {
@@ -66,7 +66,7 @@ const IrOp *races_array_of(const IrValue *pointer, const IrValue **rank) {
     return def && def->opcode == IR_SHARED_PTR ? def : NULL;
 }
 
-static Threads all_active(const Races *r, int64_t block) {
+static Threads all_active(const BarrierCheck *r, int64_t block) {
     Threads who = NOBODY;
     for (int64_t t = block * r->block_threads; t < (block + 1) * r->block_threads; t++) {
         if (!r->active[t]) continue;
@@ -81,20 +81,20 @@ static Threads all_active(const Races *r, int64_t block) {
 }
 
 /* The cells that the active threads touch; false where they are not known: then the whole array, block by block. */
-bool races_places(Races *r, const IrOp *op, const Access *a, const Value *mask, Reach *reaches, size_t *count) {
+bool barrier_check_places(BarrierCheck *r, const IrOp *op, const Access *a, const Value *mask, Reach *reaches, size_t *count) {
     const IrValue *rank;
-    const IrOp *array = races_array_of(a->pointer, &rank);
+    const IrOp *array = barrier_check_array_of(a->pointer, &rank);
     *count = 0;
     if (!array) {
-        races_fail(r, op, NULL, "the pointer's array is not known");
+        barrier_check_fail(r, op, NULL, "the pointer's array is not known");
         return true;
     }
     int64_t size = (int64_t)dtype_size(a->pointer->type->dtype), base = ir_attr_int(array, "offset", 0),
             per_block = r->shared_bytes / r->grain;
-    const Value *offset = races_value(r, a->offset), *home = rank ? races_value(r, rank) : NULL;
+    const Value *offset = barrier_check_value(r, a->offset), *home = rank ? barrier_check_value(r, rank) : NULL;
     bool known = offset->kind == VALUE_LINEAR && !offset->rest && (!home || (home->kind == VALUE_LINEAR && !home->rest));
     if (home && !known) {
-        races_fail(r, op, NULL, "the place in another block's memory is not known");
+        barrier_check_fail(r, op, NULL, "the place in another block's memory is not known");
         return true;
     }
     for (int64_t t = 0; t < r->threads && known; t++) {
@@ -102,7 +102,7 @@ bool races_places(Races *r, const IrOp *op, const Access *a, const Value *mask, 
         int64_t at = base + number_of(offset, t) * size, block = home ? number_of(home, t) : t / r->block_threads;
         if (at < 0 || at + a->bytes > r->shared_bytes || at % r->grain || a->bytes % r->grain || block < 0 || block >= r->blocks) {
             if (mask && number_of(mask, t) == 2) continue; /* not there, or the mask is false */
-            races_fail(r, op, NULL, "an access outside of shared memory");
+            barrier_check_fail(r, op, NULL, "an access outside of shared memory");
             return true;
         }
         int64_t from = block * per_block + at / r->grain;
@@ -117,32 +117,32 @@ bool races_places(Races *r, const IrOp *op, const Access *a, const Value *mask, 
     return known;
 }
 
-void races_mark(Races *r, uint8_t *where, const Reach *reaches, size_t count) {
+void barrier_check_mark(BarrierCheck *r, uint8_t *where, const Reach *reaches, size_t count) {
     (void)r;
     for (size_t i = 0; i < count; i++) memset(where + reaches[i].from, 1, (size_t)(reaches[i].to - reaches[i].from));
 }
 
 /* A remote place needs that its block has begun. */
-static void check_remote(Races *r, const State *s, const IrOp *op, const Access *a, const Reach *reaches, size_t count) {
+static void check_remote(BarrierCheck *r, const State *s, const IrOp *op, const Access *a, const Reach *reaches, size_t count) {
     const IrValue *rank;
-    if (!races_array_of(a->pointer, &rank) || !rank || s->cluster) return;
+    if (!barrier_check_array_of(a->pointer, &rank) || !rank || s->cluster) return;
     for (size_t i = 0; i < count; i++)
         if (reaches[i].from / (r->shared_bytes / r->grain) != reaches[i].who / r->block_threads)
-            races_fail(r, op, NULL, "no barrier of the cluster says that the other block has begun");
+            barrier_check_fail(r, op, NULL, "no barrier of the cluster says that the other block has begun");
 }
 
 /* An access by loads and stores. */
-static void touch(Races *r, State *s, const IrOp *op, const Access *a, const Value *mask, bool writes) {
+static void touch(BarrierCheck *r, State *s, const IrOp *op, const Access *a, const Value *mask, bool writes) {
     size_t count;
     Reach *reaches = r->reaches;
-    bool known = races_places(r, op, a, mask, reaches, &count);
+    bool known = barrier_check_places(r, op, a, mask, reaches, &count);
     if (r->failed || !count) return;
     if (!known && writes && (count > 1 || reaches[0].who < 0)) {
-        races_fail(r, op, NULL, "which places the threads write is not known");
+        barrier_check_fail(r, op, NULL, "which places the threads write is not known");
         return;
     }
     if (writes) {
-        races_mark(r, r->generic, reaches, count);
+        barrier_check_mark(r, r->generic, reaches, count);
         r->generic_op = op;
     }
     check_remote(r, s, op, a, reaches, count);
@@ -162,24 +162,24 @@ static int64_t bytes_of(const IrType *t) {
     return (int64_t)dtype_size(t->dtype) * (int64_t)t->width;
 }
 
-static void walk_access(Races *r, State *s, const IrOp *op) {
+static void walk_access(BarrierCheck *r, State *s, const IrOp *op) {
     bool store = op->opcode != IR_MEM_LOAD;
     const IrValue *pointer = op->operands[store], *offset = op->operands[store + 1];
     if (!in_shared(pointer)) return;
     unsigned at = store ? 3 : 2;
     Access a = {pointer, offset, bytes_of(store ? op->operands[0]->type : op->results[0].type)};
-    touch(r, s, op, &a, op->operand_count > at ? races_value(r, op->operands[at]) : NULL, store);
+    touch(r, s, op, &a, op->operand_count > at ? barrier_check_value(r, op->operands[at]) : NULL, store);
 }
 
 /* Into each block's memory, as a store to each of them. */
-static void walk_send(Races *r, State *s, const IrOp *op) {
+static void walk_send(BarrierCheck *r, State *s, const IrOp *op) {
     size_t count;
     Access a = {op->operands[1], op->operands[2], bytes_of(op->operands[0]->type)};
     Reach *reaches = r->reaches;
-    bool known = races_places(r, op, &a, op->operand_count > 4 ? races_value(r, op->operands[4]) : NULL, reaches, &count);
+    bool known = barrier_check_places(r, op, &a, op->operand_count > 4 ? barrier_check_value(r, op->operands[4]) : NULL, reaches, &count);
     if (r->failed || !count) return;
-    if (!known) races_fail(r, op, NULL, "which places the threads write is not known");
-    if (!s->cluster) races_fail(r, op, NULL, "no barrier of the cluster says that the other block has begun");
+    if (!known) barrier_check_fail(r, op, NULL, "which places the threads write is not known");
+    if (!s->cluster) barrier_check_fail(r, op, NULL, "no barrier of the cluster says that the other block has begun");
     s->sent = true;
     int64_t per_block = r->shared_bytes / r->grain;
     for (int64_t block = 0; block < r->blocks && !r->failed; block++) {
@@ -187,7 +187,7 @@ static void walk_send(Races *r, State *s, const IrOp *op) {
             int64_t at = reaches[i].from % per_block, size = reaches[i].to - reaches[i].from;
             reaches[i].from = block * per_block + at, reaches[i].to = reaches[i].from + size;
         }
-        races_mark(r, r->generic, reaches, count);
+        barrier_check_mark(r, r->generic, reaches, count);
         r->generic_op = op;
         Record record = {.op = op, .count = count, .reaches = reaches, .from = 0, .to = r->cells};
         if (s->flights.len) state_check_flights(r, s, op, &record, true);
@@ -197,18 +197,18 @@ static void walk_send(Races *r, State *s, const IrOp *op) {
 }
 
 /* ldmatrix, stmatrix: lanes give the addresses of rows of 16 bytes, which the whole warp reads or writes. */
-static void walk_matrices(Races *r, State *s, const IrOp *op) {
+static void walk_matrices(BarrierCheck *r, State *s, const IrOp *op) {
     const char *name = ir_attr_str(op, "name", "");
     if (!in_shared(op->operands[0])) return;
     bool writes = strncmp(name, "stmatrix.x", 10) == 0;
     if (!writes && strncmp(name, "ldmatrix.x", 10) != 0) {
-        races_fail(r, op, NULL, "it is not known what this instruction reads");
+        barrier_check_fail(r, op, NULL, "it is not known what this instruction reads");
         return;
     }
     int64_t lanes = (name[10] - '0') * 8;
     size_t count, kept = 0;
     Access a = {op->operands[0], op->operands[1], 16};
-    bool known = races_places(r, op, &a, NULL, r->reaches, &count);
+    bool known = barrier_check_places(r, op, &a, NULL, r->reaches, &count);
     for (size_t i = 0; i < count && known; i++) {
         Reach reach = r->reaches[i];
         if (reach.who % WARP >= lanes) continue;
@@ -216,8 +216,8 @@ static void walk_matrices(Races *r, State *s, const IrOp *op) {
         r->reaches[kept++] = reach;
     }
     if (!known) kept = count;
-    if (writes && !known && !r->failed) races_fail(r, op, NULL, "which places the threads write is not known");
-    if (writes && !r->failed) races_mark(r, r->generic, r->reaches, kept), r->generic_op = op;
+    if (writes && !known && !r->failed) barrier_check_fail(r, op, NULL, "which places the threads write is not known");
+    if (writes && !r->failed) barrier_check_mark(r, r->generic, r->reaches, kept), r->generic_op = op;
     Record record = {.op = op, .count = kept, .reaches = r->reaches, .from = 0, .to = r->cells};
     if (s->flights.len && !r->failed) state_check_flights(r, s, op, &record, writes);
     for (size_t i = 0; i < kept && !r->failed; i++)
@@ -226,9 +226,9 @@ static void walk_matrices(Races *r, State *s, const IrOp *op) {
 
 /* ---- In flight ---- */
 
-bool races_iterations_ahead(Races *r, const IrOp *loop, const Aff *guard, bool first, int64_t *ahead) {
-    const Value *at = races_value(r, first ? loop->operands[0] : loop->regions[0]->args[0]);
-    const Value *ub = races_value(r, loop->operands[1]), *step = races_value(r, loop->operands[2]);
+bool barrier_check_iterations_ahead(BarrierCheck *r, const IrOp *loop, const Aff *guard, bool first, int64_t *ahead) {
+    const Value *at = barrier_check_value(r, first ? loop->operands[0] : loop->regions[0]->args[0]);
+    const Value *ub = barrier_check_value(r, loop->operands[1]), *step = barrier_check_value(r, loop->operands[2]);
     if (!guard || !at->flat || !ub->flat || !step->flat || at->kind != VALUE_LINEAR || ub->kind != VALUE_LINEAR) return false;
     AffCtx *c = r->affs;
     const Aff *zero = aff_const(c, 0), *exists = aff_sub(c, ub->rest ? ub->rest : zero, at->rest ? at->rest : zero);
@@ -247,21 +247,21 @@ bool races_iterations_ahead(Races *r, const IrOp *loop, const Aff *guard, bool f
 }
 
 /* What is known of the conditions under which something happens here. */
-void races_note_condition(Races *r, const IrOp **loop, int64_t *ahead, const Aff **guard) {
+void barrier_check_note_condition(BarrierCheck *r, const IrOp **loop, int64_t *ahead, const Aff **guard) {
     *loop = NULL, *ahead = 0, *guard = NULL;
     if (!r->guards.len) return;
     *guard = r->guards.data[r->guards.len - 1];
     for (size_t i = r->guards.len; r->loops.len && i-- > 0;)
-        if (races_iterations_ahead(r, r->loops.data[r->loops.len - 1], r->guards.data[i], false, ahead)) {
+        if (barrier_check_iterations_ahead(r, r->loops.data[r->loops.len - 1], r->guards.data[i], false, ahead)) {
             *loop = r->loops.data[r->loops.len - 1];
             *guard = NULL;
             return;
         }
 }
 
-void races_launch(Races *r, State *s, const Record *record) {
+void barrier_check_launch(BarrierCheck *r, State *s, const Record *record) {
     Flight f = {.record = record, .side = r->side};
-    races_note_condition(r, &f.loop, &f.ahead, &f.guard);
+    barrier_check_note_condition(r, &f.loop, &f.ahead, &f.guard);
     for (size_t i = 0; i < s->flights.len; i++)
         if (s->flights.data[i].record == record && s->flights.data[i].age == 0) {
             s->flights.data[i].loop = NULL, s->flights.data[i].guard = NULL;
@@ -271,26 +271,26 @@ void races_launch(Races *r, State *s, const Record *record) {
     VEC_PUSH(r->arena, &s->flights, f);
 }
 
-static void walk_copy(Races *r, State *s, const IrOp *op) {
+static void walk_copy(BarrierCheck *r, State *s, const IrOp *op) {
     size_t count;
     Access a = {op->operands[2], op->operands[3], ir_attr_int(op, "bytes", 0)};
-    bool known = races_places(r, op, &a, NULL, r->reaches, &count);
-    if (!known && !r->failed) races_fail(r, op, NULL, "where the asynchronous copy goes is not known");
+    bool known = barrier_check_places(r, op, &a, NULL, r->reaches, &count);
+    if (!known && !r->failed) barrier_check_fail(r, op, NULL, "where the asynchronous copy goes is not known");
     if (r->failed || !count) return;
-    races_mark(r, r->generic, r->reaches, count);
+    barrier_check_mark(r, r->generic, r->reaches, count);
     r->generic_op = op;
     for (size_t i = 0; i < count; i++) {
         for (int64_t c = r->reaches[i].from; c < r->reaches[i].to; c++) {
-            if (r->bits[c]) races_fail(r, op, op, "two threads copy to one place");
+            if (r->bits[c]) barrier_check_fail(r, op, op, "two threads copy to one place");
             r->bits[c] = 1;
         }
     }
     for (size_t i = 0; i < count; i++) memset(r->bits + r->reaches[i].from, 0, (size_t)(r->reaches[i].to - r->reaches[i].from));
-    const Record *record = races_record(r, FLIGHT_COPY, op, r->reaches, count, 0);
+    const Record *record = barrier_check_record(r, FLIGHT_COPY, op, r->reaches, count, 0);
     state_check_flights(r, s, op, record, true);
     for (size_t i = 0; i < count && !r->failed; i++)
         state_check(r, s, op, r->reaches[i].from, r->reaches[i].to - r->reaches[i].from, (Threads)r->reaches[i].who, true);
-    races_launch(r, s, record);
+    barrier_check_launch(r, s, record);
 }
 
 enum { OLDEST = 64 };
@@ -302,7 +302,7 @@ static void close_group(State *s, FlightKind kind) {
 
 /* What is over is only noted: whatever touched its place meanwhile was held against it then, and what touched it before was as it began. What
  * meets it here all the same came another way, where it was not. */
-void races_finish_groups(Races *r, State *s, FlightKind kind, int64_t pending) {
+void barrier_check_finish_groups(BarrierCheck *r, State *s, FlightKind kind, int64_t pending) {
     size_t kept = 0;
     for (size_t i = 0; i < s->flights.len; i++) {
         Flight f = s->flights.data[i];
@@ -321,25 +321,25 @@ void races_finish_groups(Races *r, State *s, FlightKind kind, int64_t pending) {
 
 /* ---- Control flow ---- */
 
-static void yield_values(Races *r, const IrOp *op, const IrBlock *region) {
+static void yield_values(BarrierCheck *r, const IrOp *op, const IrBlock *region) {
     for (unsigned k = 0; k < op->result_count; k++) {
         const IrValue *v = region->last->operands[k];
         if (v->type->kind == IR_TYPE_SCALAR && v->type->width == 1 && !dtype_is_float(v->type->dtype))
-            races_set(r, &op->results[k], races_value(r, v));
+            barrier_check_set(r, &op->results[k], barrier_check_value(r, v));
     }
 }
 
-static void walk_region(Races *r, const IrOp *op, unsigned region, State **s) {
-    races_enter(r, op, region);
-    if (op->regions[region] && op->regions[region]->first) races_walk_block(r, op->regions[region], s);
+static void walk_region(BarrierCheck *r, const IrOp *op, unsigned region, State **s) {
+    barrier_check_enter(r, op, region);
+    if (op->regions[region] && op->regions[region]->first) barrier_check_walk_block(r, op->regions[region], s);
 }
 
-static void leave_branch(Races *r, State *s, const IrOp *op, unsigned region) {
-    if (op->regions[region] && op->regions[region]->last) races_leave_sums(r, s, op, op->regions[region], NULL);
+static void leave_branch(BarrierCheck *r, State *s, const IrOp *op, unsigned region) {
+    if (op->regions[region] && op->regions[region]->last) barrier_check_leave_sums(r, s, op, op->regions[region], NULL);
 }
 
 /* All threads together, one way or the other. */
-static void walk_choice(Races *r, const IrOp *op, const Value *cond, State **s) {
+static void walk_choice(BarrierCheck *r, const IrOp *op, const Value *cond, State **s) {
     const Aff *holds = cond->rest;
     State *other = state_copy(r, *s);
     for (unsigned side = 0; side < 2 && !r->failed; side++) {
@@ -353,7 +353,7 @@ static void walk_choice(Races *r, const IrOp *op, const Value *cond, State **s) 
 }
 
 /* Some threads one way, then the others the other way, with nothing that orders them. */
-static void walk_divergence(Races *r, const IrOp *op, const Value *cond, State **s) {
+static void walk_divergence(BarrierCheck *r, const IrOp *op, const Value *cond, State **s) {
     uint8_t *before = ARENA_ARRAY(r->arena, uint8_t, (size_t)r->threads), *truth = ARENA_ARRAY(r->arena, uint8_t, (size_t)r->threads);
     bool together = r->together;
     uint64_t one_side = ++r->clock, around = r->side;
@@ -367,7 +367,7 @@ static void walk_divergence(Races *r, const IrOp *op, const Value *cond, State *
             sure = sure && (!before[t] || truth[t] != 2);
         }
         r->together = together && all && sure;
-        if (!races_count_active(r)) continue;
+        if (!barrier_check_count_active(r)) continue;
         r->side = side ? around : one_side;
         if (side) VEC_PUSH(r->arena, &r->other_sides, one_side);
         walk_region(r, op, side, s);
@@ -381,8 +381,8 @@ static void walk_divergence(Races *r, const IrOp *op, const Value *cond, State *
     r->together = together;
 }
 
-static void walk_if(Races *r, const IrOp *op, State **s) {
-    const Value *cond = races_value(r, op->operands[0]);
+static void walk_if(BarrierCheck *r, const IrOp *op, State **s) {
+    const Value *cond = barrier_check_value(r, op->operands[0]);
     if (cond->kind == VALUE_TRUTH && cond->flat && cond->number[0] != 2) {
         unsigned side = !cond->number[0];
         walk_region(r, op, side, s);
@@ -396,27 +396,27 @@ static void walk_if(Races *r, const IrOp *op, State **s) {
     }
 }
 
-static void walk_map(Races *r, const IrOp *op, State **s) {
+static void walk_map(BarrierCheck *r, const IrOp *op, State **s) {
     const IrAttr *extents = ir_attr(op, "extents");
     int64_t total = 1, index[16] = {0};
     for (size_t d = 0; d < extents->count; d++) total *= extents->ints[d];
     for (int64_t i = 0; i < total && !r->failed; i++) {
-        races_enter(r, op, 0);
+        barrier_check_enter(r, op, 0);
         for (size_t d = 0; d < extents->count; d++) {
             Value at = {.kind = VALUE_LINEAR, .flat = true, .number = &index[d]};
-            races_set(r, op->regions[0]->args[d], &at);
+            barrier_check_set(r, op->regions[0]->args[d], &at);
         }
-        races_walk_block(r, op->regions[0], s);
+        barrier_check_walk_block(r, op->regions[0], s);
         for (size_t d = extents->count; d-- > 0 && ++index[d] == extents->ints[d];) index[d] = 0;
     }
 }
 
 /* ---- Ops ---- */
 
-static void walk_op(Races *r, const IrOp *op, State **s) {
+static void walk_op(BarrierCheck *r, const IrOp *op, State **s) {
     switch (op->opcode) {
     case IR_FOR:
-        races_walk_for(r, op, s);
+        barrier_check_walk_for(r, op, s);
         return;
     case IR_IF:
         walk_if(r, op, s);
@@ -439,11 +439,11 @@ static void walk_op(Races *r, const IrOp *op, State **s) {
         if (r->together) close_group(*s, FLIGHT_COPY);
         return;
     case IR_ASYNC_WAIT:
-        if (r->together) races_finish_groups(r, *s, FLIGHT_COPY, ir_attr_int(op, "pending", 0));
+        if (r->together) barrier_check_finish_groups(r, *s, FLIGHT_COPY, ir_attr_int(op, "pending", 0));
         return;
     case IR_BARRIER:
         if ((*s)->sent && strcmp(ir_attr_str(op, "scope", "block"), "block") == 0)
-            races_fail(r, op, NULL, "a barrier of the block between what is sent and the meeting");
+            barrier_check_fail(r, op, NULL, "a barrier of the block between what is sent and the meeting");
         if (r->together) state_barrier(r, *s, ir_attr_str(op, "scope", "block"));
         return;
     case IR_ARRIVE: /* begins with a barrier of the block */
@@ -460,25 +460,25 @@ static void walk_op(Races *r, const IrOp *op, State **s) {
         if (r->together) state_meet(r, *s);
         return;
     case IR_MBAR_INIT:
-        races_walk_init(r, *s, op);
+        barrier_check_walk_init(r, *s, op);
         return;
     case IR_MBAR_DROP:
-        races_walk_drop(r, *s, op);
+        barrier_check_walk_drop(r, *s, op);
         return;
     case IR_MBAR_EXPECT:
-        races_walk_expect(r, *s, op);
+        barrier_check_walk_expect(r, *s, op);
         return;
     case IR_MBAR_WAIT:
-        races_walk_phase(r, *s, op);
+        barrier_check_walk_phase(r, *s, op);
         return;
     case IR_MBAR_ARRIVE:
-        races_walk_arrive(r, *s, op);
+        barrier_check_walk_arrive(r, *s, op);
         return;
     case IR_TMA_LOAD:
-        races_walk_box(r, *s, op);
+        barrier_check_walk_box(r, *s, op);
         return;
     case IR_WGMMA:
-        races_walk_product(r, *s, op);
+        barrier_check_walk_product(r, *s, op);
         return;
     case IR_WGMMA_FENCE:
         (*s)->fenced = true;
@@ -490,26 +490,26 @@ static void walk_op(Races *r, const IrOp *op, State **s) {
         (*s)->fenced = false;
         return;
     case IR_WGMMA_WAIT:
-        races_walk_product_wait(r, *s, op);
+        barrier_check_walk_product_wait(r, *s, op);
         return;
     default:
-        races_fail(r, op, NULL, "it is not known what this op does");
+        barrier_check_fail(r, op, NULL, "it is not known what this op does");
         return;
     }
 }
 
-void races_walk_block(Races *r, const IrBlock *block, State **s) {
+void barrier_check_walk_block(BarrierCheck *r, const IrBlock *block, State **s) {
     for (const IrOp *op = block->first; op && !r->failed; op = op->next) {
-        if ((*s)->sums.len) races_check_sums(r, *s, op, !r->relevant[op->mark]);
+        if ((*s)->sums.len) barrier_check_check_sums(r, *s, op, !r->relevant[op->mark]);
         if (r->relevant[op->mark]) walk_op(r, op, s);
-        if (r->work > r->work_limit) races_fail(r, op, NULL, "the kernel is too long to be walked");
+        if (r->work > r->work_limit) barrier_check_fail(r, op, NULL, "the kernel is too long to be walked");
     }
 }
 
 /* ---- The kernel ---- */
 
 static void find_grain(void *context, IrOp *op) {
-    Races *r = context;
+    BarrierCheck *r = context;
     if (op->opcode != IR_SHARED_PTR) return;
     int64_t size = (int64_t)dtype_size(op->results[0].type->dtype), end = ir_attr_int(op, "offset", 0) + ir_attr_int(op, "bytes", 0);
     while (size < r->grain || ir_attr_int(op, "offset", 0) % r->grain) r->grain /= 2;
@@ -517,10 +517,10 @@ static void find_grain(void *context, IrOp *op) {
 }
 
 /* A block ends when all that others touch in its memory is over. */
-static void check_end(Races *r, const State *s) {
+static void check_end(BarrierCheck *r, const State *s) {
     for (size_t i = 0; i < s->flights.len && r->blocks > 1; i++)
         if (s->flights.data[i].record->kind == FLIGHT_BOX)
-            races_fail(r, s->flights.data[i].record->op, NULL, "a block may have ended when a box comes into its memory");
+            barrier_check_fail(r, s->flights.data[i].record->op, NULL, "a block may have ended when a box comes into its memory");
     for (int64_t i = 0; i < r->cells && r->blocks > 1 && !r->failed; i++) {
         const Cell *page = s->pages[i / CELLS];
         if (!page) continue;
@@ -529,26 +529,27 @@ static void check_end(Races *r, const State *s) {
         for (unsigned k = 0; k < 2; k++)
             if (touches[k]->who != NOBODY &&
                 (touches[k]->who < 0 ? touches[k]->who == ANYBODY : touches[k]->who / r->block_threads != home))
-                races_fail(r, touches[k]->op, NULL, "a block may have ended when another touches its memory");
+                barrier_check_fail(r, touches[k]->op, NULL, "a block may have ended when another touches its memory");
     }
 }
 
-static void check_proxies(Races *r) {
+static void check_proxies(BarrierCheck *r) {
     for (int64_t i = 0; i < r->cells && !r->failed; i++)
         if (r->generic[i] && r->engine[i])
-            races_fail(r, r->engine_op, r->generic_op, "no proxy fence stands between a thread's write and the copy engine or a product");
+            barrier_check_fail(r, r->engine_op, r->generic_op,
+                               "no proxy fence stands between a thread's write and the copy engine or a product");
 }
 
-static Races *create(Arena *scratch, IrFunc *f, RaceCases *cases) {
-    Races *r = ARENA_NEW(scratch, Races);
-    *r = (Races){.arena = scratch,
-                 .module = f->module,
-                 .func = f,
-                 .affs = f->module->affs,
-                 .grain = 8,
-                 .copier = NOBODY,
-                 .cases = cases,
-                 .work_limit = INT64_C(400) << 20};
+static BarrierCheck *create(Arena *scratch, IrFunc *f, ResidueCases *cases) {
+    BarrierCheck *r = ARENA_NEW(scratch, BarrierCheck);
+    *r = (BarrierCheck){.arena = scratch,
+                        .module = f->module,
+                        .func = f,
+                        .affs = f->module->affs,
+                        .grain = 8,
+                        .copier = NOBODY,
+                        .cases = cases,
+                        .work_limit = INT64_C(400) << 20};
     r->blocks = ir_func_cluster(f);
     r->block_threads = ir_func_attr_int(f, "num_warps", 1) * WARP;
     r->threads = r->blocks * r->block_threads;
@@ -563,30 +564,30 @@ static Races *create(Arena *scratch, IrFunc *f, RaceCases *cases) {
     r->reaches = ARENA_ARRAY(scratch, Reach, (size_t)r->threads + 4096);
     memset(r->active, 1, (size_t)r->threads);
     r->together = true;
-    races_values_init(r);
+    barrier_check_values_init(r);
     ir_walk(f->body, find_relevant, r);
-    races_find_needs(r);
+    barrier_check_find_needs(r);
     return r;
 }
 
-static bool absent_in(Arena *scratch, IrFunc *f, RaceCases *cases, RaceFault *fault) {
-    Races *r = create(scratch, f, cases);
+static bool absent_in(Arena *scratch, IrFunc *f, ResidueCases *cases, BarrierFault *fault) {
+    BarrierCheck *r = create(scratch, f, cases);
     r->facts = r->func_facts = aff_facts_fork(ir_facts_at(scratch, f->body->first));
     State *s = state_new(r);
-    races_walk_block(r, f->body, &s);
+    barrier_check_walk_block(r, f->body, &s);
     if (!r->failed) check_end(r, s);
     if (!r->failed) check_proxies(r);
     *fault = r->fault;
     return !r->failed;
 }
 
-bool races_absent(IrFunc *f, RaceFault *fault) {
-    RaceCases cases = {0};
+bool barrier_check_holds(IrFunc *f, BarrierFault *fault) {
+    ResidueCases cases = {0};
     bool absent = true;
     do {
         Arena *arena = arena_create();
         absent = absent_in(arena, f, &cases, fault);
         arena_destroy(arena);
-    } while (absent && races_next_case(&cases));
+    } while (absent && barrier_check_next_case(&cases));
     return absent;
 }

@@ -23,7 +23,7 @@ static void print_first_line(Str *out, const IrOp *op) {
     str_release(&text);
 }
 
-static void report(PassContext *ctx, const IrFunc *f, const RaceFault *fault) {
+static void report(PassContext *ctx, const IrFunc *f, const BarrierFault *fault) {
     Str text;
     str_init(&text);
     print_first_line(&text, fault->op);
@@ -46,8 +46,8 @@ bool pass_check_barriers(PassContext *ctx) {
     bool ok = true;
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
         if (!is_cuda(f)) continue;
-        RaceFault fault;
-        if (races_absent(f, &fault)) continue;
+        BarrierFault fault;
+        if (barrier_check_holds(f, &fault)) continue;
         ok = false;
         report(ctx, f, &fault);
     }

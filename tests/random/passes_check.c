@@ -216,8 +216,8 @@ static uint64_t hash_module(const IrModule *m) {
 /* Some kernels of a target tuned small are longer than the prover walks. */
 static bool prove_barriers(PassContext *ctx, Outcome *outcome) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
-        RaceFault fault = {0};
-        bool proved = f->level != IR_LEVEL_KERNEL || races_absent(f, &fault) || strstr(fault.what, "too long");
+        BarrierFault fault = {0};
+        bool proved = f->level != IR_LEVEL_KERNEL || barrier_check_holds(f, &fault) || strstr(fault.what, "too long");
         if (!proved) outcome_set(outcome, OUTCOME_WRONG, "barriers of %s: %.150s", f->name, fault.what);
         if (!proved) return false;
     }

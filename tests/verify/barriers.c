@@ -136,7 +136,7 @@ static void hold_against(Run *r, IrFunc *whole, IrFunc *without) {
 }
 
 static void try_without(Run *r, const char *file, const char *arch, IrFunc *f, size_t number, bool weaken) {
-    RaceFault fault;
+    BarrierFault fault;
     IrFunc *without = ir_func_clone(f, "without");
     IrOp *op = order_number(without, number, NULL);
     if (weaken)
@@ -144,7 +144,7 @@ static void try_without(Run *r, const char *file, const char *arch, IrFunc *f, s
     else
         take_away(op);
     r->removals++;
-    if (races_absent(without, &fault)) {
+    if (barrier_check_holds(without, &fault)) {
         r->missed++;
         if (r->interpret) hold_against(r, f, without);
         printf("%s %s %s: superfluous: number %zu%s: ", file, arch, f->name, number, weaken ? ", weakened" : "");
@@ -175,11 +175,11 @@ static bool is_allowed(const Run *r, const char *name) {
 static void check_module(Run *r, const char *file, const char *arch, IrModule *m) {
     IrFunc *next;
     for (IrFunc *f = m->first; f; f = next) {
-        RaceFault fault;
+        BarrierFault fault;
         next = f->next;
         if (!is_cuda(f)) continue;
         r->kernels++;
-        if (races_absent(f, &fault)) {
+        if (barrier_check_holds(f, &fault)) {
             r->proved++;
             if (r->remove) try_removals(r, file, arch, f);
             continue;
