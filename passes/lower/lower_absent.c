@@ -47,7 +47,7 @@ static double left_out(const IrOp *op) {
 }
 
 /* Is it of no account to all ops behind it what absent lanes hold, or do they ask absent_holds? */
-static bool may_hold_any(const Expand *x, Uses *uses, const IrValue *v, bool is_loaded) {
+static bool may_hold_any(const Lower *x, Uses *uses, const IrValue *v, bool is_loaded) {
     uint32_t known;
     if (pointer_table_get(&uses->seen, v, &known)) return true;
     pointer_table_set(&uses->seen, v, 1);
@@ -68,7 +68,7 @@ static bool may_hold_any(const Expand *x, Uses *uses, const IrValue *v, bool is_
     return true;
 }
 
-double absent_fill(Expand *x, const IrOp *load) {
+double absent_fill(Lower *x, const IrOp *load) {
     const IrAttr *pad = ir_attr(load, "pad");
     const IrValue *v = &load->results[0];
     Uses uses = {pointer_table(x->ctx->scratch), 0};
@@ -87,7 +87,7 @@ static const IrOp *own_maximum(const IrOp *op) {
 
 /* Has every lane that is absent along one of `axes` its maximum from a lane that is present? Then that is a number, or the present lanes
  * are NaN, too. What the maximum does not fold must not be absent there: a row of nothing but absent lanes has the maximum -inf. */
-static bool has_present(Expand *x, const IrOp *fold, uint32_t axes) {
+static bool has_present(Lower *x, const IrOp *fold, uint32_t axes) {
     Presence p = presence_in(x->presence, fold->operands[0]);
     const IrAttr *own = ir_attr(fold, "axes");
     uint32_t folded = 0;
@@ -107,11 +107,11 @@ static bool same_axis(const PresenceAxis *a, const PresenceAxis *b) {
     return a->lo == b->lo && a->hi == b->hi;
 }
 
-static bool value_at(Expand *x, const IrValue *tile, uint32_t axes, int depth, double *value);
+static bool value_at(Lower *x, const IrValue *tile, uint32_t axes, int depth, double *value);
 
 /* What an op of several tiles makes of its operands from `first` on: each of these is the same in all lanes, or absent where the result is.
  * An operand before them says nothing where it is absent itself, as the others would hold what they hold there. */
-static bool values_at(Expand *x, const IrOp *op, unsigned first, uint32_t axes, int depth, double *values) {
+static bool values_at(Lower *x, const IrOp *op, unsigned first, uint32_t axes, int depth, double *values) {
     Presence all = presence_in(x->presence, (IrValue *)&op->results[0]);
     for (unsigned i = 0; i < op->operand_count; i++) {
         const IrValue *v = op->operands[i];
@@ -130,7 +130,7 @@ static bool values_at(Expand *x, const IrOp *op, unsigned first, uint32_t axes, 
 }
 
 /* What the lanes of the tile that are absent along `axes` hold, where it is known. */
-static bool value_at(Expand *x, const IrValue *tile, uint32_t axes, int depth, double *value) {
+static bool value_at(Lower *x, const IrValue *tile, uint32_t axes, int depth, double *value) {
     const IrOp *op = tile->def;
     double a, b, two[2];
     if (depth > DEPTH) return false;
@@ -184,7 +184,7 @@ static bool value_at(Expand *x, const IrValue *tile, uint32_t axes, int depth, d
     }
 }
 
-bool absent_holds(Expand *x, const IrValue *tile, uint32_t axes, double value) {
+bool absent_holds(Lower *x, const IrValue *tile, uint32_t axes, double value) {
     double held;
     return value_at(x, tile, axes, 0, &held) && held == value && signbit(held) == signbit(value);
 }

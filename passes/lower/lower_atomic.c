@@ -5,7 +5,7 @@
 
 /* Does one instruction (on a CPU: one builtin of the compiler) do `kind` at this dtype? f32 and f64
  * addition rounds as the language says; on a GPU f32 flushes denormals to zero. */
-static bool has_instruction(const Expand *x, const char *kind, Dtype t) {
+static bool has_instruction(const Lower *x, const char *kind, Dtype t) {
     bool is_add = strcmp(kind, "add") == 0, is_int = dtype_is_int(t);
     if (!x->gpu) return is_add && is_int;
     if (is_int) return dtype_size(t) >= 4;
@@ -19,7 +19,7 @@ static IrOpcode update_opcode(const char *kind, Dtype t) {
 }
 
 /* The new element from the old one; narrow floats in f32, rounded once. */
-static void fill_region(Expand *x, IrOp *atomic, const char *kind, IrValue *value) {
+static void fill_region(Lower *x, IrOp *atomic, const char *kind, IrValue *value) {
     const IrType *t = value->type, *wide = t;
     IrBlock *region = atomic->regions[0];
     IrBuilder b = ir_builder_at_end(region);
@@ -31,9 +31,9 @@ static void fill_region(Expand *x, IrOp *atomic, const char *kind, IrValue *valu
     ir_yield(&b, 1, &now);
 }
 
-/* With --deterministic no other thread is at this element (the front end and expand_order see to
+/* With --deterministic no other thread is at this element (the front end and lower_order see to
  * it): a load, an addition and a store. */
-static void update_in_order(Expand *x, IrBuilder *b, const char *kind, unsigned operand_count, IrValue *const *operands) {
+static void update_in_order(Lower *x, IrBuilder *b, const char *kind, unsigned operand_count, IrValue *const *operands) {
     const IrType *t = operands[0]->type, *wide = t;
     if (dtype_size(t->dtype) < 4) wide = ir_type_scalar(x->module, DTYPE_F32);
     IrValue *from[4] = {operands[1], operands[2], operand_count > 3 ? operands[3] : NULL, NULL};
@@ -44,7 +44,7 @@ static void update_in_order(Expand *x, IrBuilder *b, const char *kind, unsigned 
     ir_op_create(b, IR_MEM_STORE, operand_count, to, 0, NULL);
 }
 
-void expand_update(Expand *x, IrBuilder *b, const char *kind, unsigned operand_count, IrValue *const *operands) {
+void lower_update(Lower *x, IrBuilder *b, const char *kind, unsigned operand_count, IrValue *const *operands) {
     if (x->ctx->deterministic && dtype_is_float(operands[0]->type->dtype) && strcmp(kind, "add") == 0) {
         update_in_order(x, b, kind, operand_count, operands);
         return;

@@ -14,12 +14,12 @@ typedef struct {
     int64_t rows, columns, box, stage; /* box: bytes; stage: elements */
 } Boxes;
 
-static Boxes boxes_of(Expand *x, const IrValue *buf) {
+static Boxes boxes_of(Lower *x, const IrValue *buf) {
     const IrType *t = buf->type;
     Boxes b = {.dtype = t->dtype, .rows = ir_type_extent(t, 0), .columns = ir_type_extent(t, 1)};
     b.box = ir_attr_int(buf->def, "tma", 0);
     b.stage = b.rows * b.columns;
-    Rep *rep = expand_rep(x, (IrValue *)(uintptr_t)buf);
+    Rep *rep = lower_rep(x, (IrValue *)(uintptr_t)buf);
     b.shared = rep ? rep->value : NULL;
     return b;
 }
@@ -32,11 +32,11 @@ static IrValue *constant(IrBuilder *b, int64_t value) {
     return ir_const_index(b, value);
 }
 
-void expand_box_alloc(Expand *x, IrOp *op) {
+void lower_box_alloc(Lower *x, IrOp *op) {
     Boxes b = boxes_of(x, &op->results[0]);
     const char *name = ir_attr_str(op, "name", "buffer");
     int64_t elements = b.stage * op->results[0].type->stages;
-    expand_bind_scalar(x, &op->results[0], expand_shared_aligned(x, b.dtype, elements, BOX_ALIGN, name));
+    lower_bind_scalar(x, &op->results[0], lower_shared_aligned(x, b.dtype, elements, BOX_ALIGN, name));
 }
 
 /* ---- One thread of the block ---- */
@@ -48,13 +48,13 @@ static bool only_pure_behind(const IrOp *op) {
 }
 
 /* Where code of one thread goes: on in the `if` before, when nothing but arithmetic stands between. */
-static IrBuilder elected(Expand *x) {
+static IrBuilder elected(Lower *x) {
     IrOp *branch = x->elected;
     if (branch && branch->block == x->b.block && !x->b.before && only_pure_behind(branch)) {
         ir_op_erase(branch->regions[0]->last);
         ir_op_move_to_end(branch, x->b.block);
     } else {
-        IrValue *first = ir_binary(&x->b, IR_EQ, expand_thread(x), constant(&x->b, 0));
+        IrValue *first = ir_binary(&x->b, IR_EQ, lower_thread(x), constant(&x->b, 0));
         branch = x->elected = ir_op_create(&x->b, IR_IF, 1, &first, 0, NULL);
     }
     IrBuilder inner = ir_builder_at_end(branch->regions[0]);
@@ -64,10 +64,10 @@ static IrBuilder elected(Expand *x) {
 
 /* ---- Barriers ---- */
 
-static void init_barriers(Expand *x, IrOp *op) {
+static void init_barriers(Lower *x, IrOp *op) {
     int64_t stages = op->results[0].type->stages;
-    IrValue *shared = expand_shared(x, DTYPE_U64, stages, ir_attr_str(op, "name", "full"));
-    expand_bind_scalar(x, &op->results[0], shared);
+    IrValue *shared = lower_shared(x, DTYPE_U64, stages, ir_attr_str(op, "name", "full"));
+    lower_bind_scalar(x, &op->results[0], shared);
     IrBuilder b = elected(x);
     for (int64_t i = 0; i < stages; i++) {
         IrValue *operands[2] = {shared, constant(&b, i)};
@@ -76,25 +76,25 @@ static void init_barriers(Expand *x, IrOp *op) {
     ir_yield(&b, 0, NULL);
 }
 
-static void drop_barriers(Expand *x, IrOp *op) {
+static void drop_barriers(Lower *x, IrOp *op) {
     IrBuilder b = elected(x);
     for (int64_t i = 0; i < op->operands[0]->type->stages; i++) {
-        IrValue *operands[2] = {expand_scalar(x, op->operands[0]), constant(&b, i)};
+        IrValue *operands[2] = {lower_scalar(x, op->operands[0]), constant(&b, i)};
         ir_op_create(&b, IR_MBAR_DROP, 2, operands, 0, NULL);
     }
     ir_yield(&b, 0, NULL);
 }
 
-static void expect_bytes(Expand *x, IrOp *op) {
+static void expect_bytes(Lower *x, IrOp *op) {
     IrBuilder b = elected(x);
-    IrValue *operands[2] = {expand_scalar(x, op->operands[0]), expand_scalar(x, op->operands[1])};
+    IrValue *operands[2] = {lower_scalar(x, op->operands[0]), lower_scalar(x, op->operands[1])};
     ir_attr_set_int(ir_op_create(&b, IR_MBAR_EXPECT, 2, operands, 0, NULL), "bytes", ir_attr_int(op, "bytes", 0));
     ir_yield(&b, 0, NULL);
 }
 
-static void wait_phase(Expand *x, IrOp *op) {
+static void wait_phase(Lower *x, IrOp *op) {
     IrValue *operands[3];
-    for (unsigned i = 0; i < 3; i++) operands[i] = expand_scalar(x, op->operands[i]);
+    for (unsigned i = 0; i < 3; i++) operands[i] = lower_scalar(x, op->operands[i]);
     if (!ir_attr_bool(op, "one")) {
         ir_op_create(&x->b, IR_MBAR_WAIT, 3, operands, 0, NULL);
         return;
@@ -105,9 +105,9 @@ static void wait_phase(Expand *x, IrOp *op) {
 }
 
 /* The first lane of each warp. */
-static void arrive(Expand *x, IrOp *op) {
-    IrValue *operands[2] = {expand_scalar(x, op->operands[0]), expand_scalar(x, op->operands[1])};
-    IrValue *first = ir_binary(&x->b, IR_EQ, expand_lane(x), constant(&x->b, 0));
+static void arrive(Lower *x, IrOp *op) {
+    IrValue *operands[2] = {lower_scalar(x, op->operands[0]), lower_scalar(x, op->operands[1])};
+    IrValue *first = ir_binary(&x->b, IR_EQ, lower_lane(x), constant(&x->b, 0));
     IrBuilder b = ir_builder_at_end(ir_op_create(&x->b, IR_IF, 1, &first, 0, NULL)->regions[0]);
     b.span = x->b.span;
     ir_op_create(&b, IR_MBAR_ARRIVE, 2, operands, 0, NULL);
@@ -123,7 +123,7 @@ static const IrParam *param_called(const IrFunc *f, const char *name) {
 }
 
 /* The function's parameter for that map; its name says all of the recipe, so that kernels share them. */
-static IrValue *map_param(Expand *x, IrTensorMap map, const IrType *tensor) {
+static IrValue *map_param(Lower *x, IrTensorMap map, const IrType *tensor) {
     Str name;
     str_init(&name);
     str_printf(&name, "%s_box", map.tensor);
@@ -144,7 +144,7 @@ static IrValue *map_param(Expand *x, IrTensorMap map, const IrType *tensor) {
     return value;
 }
 
-static void copy_boxes(Expand *x, IrOp *op) {
+static void copy_boxes(Lower *x, IrOp *op) {
     Boxes to = boxes_of(x, op->operands[1]);
     IrSlice slice = ir_slice(op);
     IrValue *tensor = memory_of(op->operands[0]); /* of a view that joins rows */
@@ -153,14 +153,14 @@ static void copy_boxes(Expand *x, IrOp *op) {
     IrValue *operands[5 + IR_MAP_RANK], **at = operands + 5;
     int64_t across = to.box / size_of(&to);
     for (unsigned a = 0; a < slice.rank; a++) {
-        at[a] = expand_scalar(x, op->operands[slice.axes[a].operand]);
+        at[a] = lower_scalar(x, op->operands[slice.axes[a].operand]);
         map.box[a] = slice.axes[a].letter == 'p' ? 1 : slice.axes[a].axis == 0 ? to.rows : across;
     }
     operands[0] = map_param(x, map, tensor->type);
     operands[1] = to.shared;
-    operands[3] = expand_scalar(x, op->operands[3]);
-    operands[4] = expand_scalar(x, op->operands[4]);
-    IrValue *stage = expand_scalar(x, op->operands[2]), *column = at[slice.rank - 1];
+    operands[3] = lower_scalar(x, op->operands[3]);
+    operands[4] = lower_scalar(x, op->operands[4]);
+    IrValue *stage = lower_scalar(x, op->operands[2]), *column = at[slice.rank - 1];
     IrBuilder b = elected(x);
     IrValue *place = index_mul_const(&b, stage, to.stage);
     for (int64_t c = 0; c < to.columns; c += across) {
@@ -195,21 +195,21 @@ static int64_t depth_offset(const Factor *f, int64_t k) {
     return f->across ? k * across : k / across * across * f->boxes.rows + k % across;
 }
 
-static Factor factor_of(Expand *x, const IrOp *op, unsigned which) {
+static Factor factor_of(Lower *x, const IrOp *op, unsigned which) {
     if (is_tile(op->operands[2 * which])) {
         Dist dist = dist_of(op->operands[2 * which]->type);
         Dtype dtype = op->operands[2 * which]->type->dtype;
-        return (Factor){.boxes = {.shared = rep_materialise(x, expand_rep(x, op->operands[2 * which]), &dist, dtype), .dtype = dtype}};
+        return (Factor){.boxes = {.shared = rep_materialise(x, lower_rep(x, op->operands[2 * which]), &dist, dtype), .dtype = dtype}};
     }
     bool trans = ir_attr_bool(op, which ? "trans_b" : "trans_a");
     Factor f = {.boxes = boxes_of(x, op->operands[2 * which]), .across = trans ^ (which == 1)};
     f.lead = f.across ? f.boxes.rows * f.boxes.box : 0;
-    f.place = index_mul_const(&x->b, expand_scalar(x, op->operands[2 * which + 1]), f.boxes.stage);
+    f.place = index_mul_const(&x->b, lower_scalar(x, op->operands[2 * which + 1]), f.boxes.stage);
     return f;
 }
 
 /* The first row of this warpgroup's. */
-static IrValue *first_row(Expand *x, const Dist *acc) {
+static IrValue *first_row(Lower *x, const Dist *acc) {
     Dist groups = {.rank = acc->rank};
     for (unsigned i = 0; i < acc->term_count; i++) {
         DistTerm t = acc->terms[i];
@@ -228,12 +228,12 @@ static bool is_zero(const IrValue *v) {
     return value && (value->kind == IR_ATTR_FLOAT ? value->number == 0 : value->kind == IR_ATTR_INT && value->integer == 0);
 }
 
-void expand_box_gemm(Expand *x, IrOp *op) {
+void lower_box_gemm(Lower *x, IrOp *op) {
     GemmPlan plan = gemm_plan_get(op);
     Dist dist = dist_of(op->results[0].type);
     const IrType *type = dist_frag_type(x->module, &dist, op->results[0].type->dtype);
     bool fresh = is_zero(op->operands[4]) && plan.pad_k;
-    IrValue *acc = fresh ? NULL : rep_materialise(x, expand_rep(x, op->operands[4]), &dist, op->results[0].type->dtype);
+    IrValue *acc = fresh ? NULL : rep_materialise(x, lower_rep(x, op->operands[4]), &dist, op->results[0].type->dtype);
     Factor f[2] = {factor_of(x, op, 0), factor_of(x, op, 1)};
     IrValue *row = first_row(x, &dist);
     if (row && f[0].place) f[0].place = index_add(&x->b, f[0].place, along_offset(&x->b, &f[0], row));
@@ -254,19 +254,19 @@ void expand_box_gemm(Expand *x, IrOp *op) {
         acc = ir_result(product, 0);
     }
     ir_op_create(&x->b, IR_WGMMA_COMMIT, 0, NULL, 0, NULL);
-    expand_bind_frag(x, &op->results[0], acc, &dist);
+    lower_bind_frag(x, &op->results[0], acc, &dist);
 }
 
-static void wait_product(Expand *x, IrOp *op) {
+static void wait_product(Lower *x, IrOp *op) {
     Dist dist = dist_of(op->results[0].type);
-    IrValue *acc = rep_materialise(x, expand_rep(x, op->operands[0]), &dist, op->results[0].type->dtype);
+    IrValue *acc = rep_materialise(x, lower_rep(x, op->operands[0]), &dist, op->results[0].type->dtype);
     IrOp *wait = ir_op_create(&x->b, IR_WGMMA_WAIT, 1, &acc, 1, &acc->type);
     ir_attr_set_int(wait, "pending", ir_attr_int(op, "pending", 0));
     if (ir_attr_bool(op, "done")) ir_attr_set_bool(wait, "done", true);
-    expand_bind_frag(x, &op->results[0], ir_result(wait, 0), &dist);
+    lower_bind_frag(x, &op->results[0], ir_result(wait, 0), &dist);
 }
 
-void expand_box_op(Expand *x, IrOp *op) {
+void lower_box_op(Lower *x, IrOp *op) {
     switch (op->opcode) {
     case IR_MBAR_ALLOC:
         init_barriers(x, op);

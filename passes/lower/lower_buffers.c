@@ -12,22 +12,22 @@ typedef struct {
     Dtype dtype;
 } Buffer;
 
-static Buffer buffer_of(Expand *x, IrValue *buf) {
+static Buffer buffer_of(Lower *x, IrValue *buf) {
     const IrType *t = buf->type;
     const IrAttr *swizzle = ir_attr(buf->def, "swizzle");
     Buffer b = {.rows = ir_type_extent(t, 0), .columns = ir_type_extent(t, 1), .dtype = t->dtype, .vec = 1, .per_phase = 1, .max_phase = 1};
     b.pitch = ir_attr_int(buf->def, "pitch", b.columns);
     b.stage = b.rows * b.pitch;
     if (swizzle) b.vec = swizzle->ints[0], b.per_phase = swizzle->ints[1], b.max_phase = swizzle->ints[2];
-    Rep *rep = expand_rep(x, buf);
+    Rep *rep = lower_rep(x, buf);
     b.shared = rep ? rep->value : NULL;
     return b;
 }
 
-static void expand_alloc(Expand *x, IrOp *op) {
+static void lower_alloc(Lower *x, IrOp *op) {
     Buffer b = buffer_of(x, &op->results[0]);
     const char *name = ir_attr_str(op, "name", "buffer");
-    expand_bind_scalar(x, &op->results[0], expand_shared(x, b.dtype, b.stage * op->results[0].type->stages, name));
+    lower_bind_scalar(x, &op->results[0], lower_shared(x, b.dtype, b.stage * op->results[0].type->stages, name));
 }
 
 static IrValue *constant(IrBuilder *b, int64_t value) {
@@ -60,7 +60,7 @@ static int64_t power_of_two_part(int64_t n) {
 }
 
 /* Threads along the columns first, `vec` elements each, then along the rows; what is left repeats. */
-static Dist copy_dist(const Expand *x, int64_t rows, int64_t columns, int64_t vec) {
+static Dist copy_dist(const Lower *x, int64_t rows, int64_t columns, int64_t vec) {
     int64_t across = power_of_two_part(columns / vec), threads = 32 * x->num_warps;
     if (across > threads) across = threads;
     int64_t down = threads / across;
@@ -92,7 +92,7 @@ typedef struct {
     IrValue *offset, *inside; /* inside null: always */
 } Place;
 
-static Place piece_target(Expand *x, IrBuilder *b, const Buffer *buf, const Dist *dist, IrValue *place, IrValue *const *index) {
+static Place piece_target(Lower *x, IrBuilder *b, const Buffer *buf, const Dist *dist, IrValue *place, IrValue *const *index) {
     IrValue *at[2];
     for (unsigned a = 0; a < 2; a++) {
         at[a] = index_add(b, dist_base(x, dist, a), dist_local(b, dist, a, index));
@@ -119,7 +119,7 @@ static void copy_async(IrBuilder *b, IrValue *pointer, IrValue *source, IrValue 
 }
 
 /* One element through a register: too narrow for cp.async. */
-static void copy_element(Expand *x, IrBuilder *b, IrValue *pointer, IrValue *source, IrValue *mask, const Place *to) {
+static void copy_element(Lower *x, IrBuilder *b, IrValue *pointer, IrValue *source, IrValue *mask, const Place *to) {
     const IrType *type = ir_type_scalar(x->module, to->buf->dtype);
     IrValue *operands[4] = {pointer, source, mask, mask ? zero_of(b, type) : NULL};
     IrValue *value = ir_result(ir_op_create(b, IR_MEM_LOAD, mask ? 4 : 2, operands, 1, &type), 0);
@@ -127,7 +127,7 @@ static void copy_element(Expand *x, IrBuilder *b, IrValue *pointer, IrValue *sou
     ir_op_create(b, IR_MEM_STORE, to->inside ? 4 : 3, stored, 0, NULL);
 }
 
-static Dist copied_dist(const Expand *x, const Buffer *buf, const IrOp *op, int64_t width) {
+static Dist copied_dist(const Lower *x, const Buffer *buf, const IrOp *op, int64_t width) {
     const IrAttr *extents = ir_attr(op, "extents");
     Dist dist = copy_dist(x, buf->rows, buf->columns, width);
     for (unsigned a = 0; a < 2; a++) dist.extents[a] = extents->ints[a];
@@ -135,7 +135,7 @@ static Dist copied_dist(const Expand *x, const Buffer *buf, const IrOp *op, int6
 }
 
 /* Sums that the products of a block, and of those around it, hold in a thread's registers. */
-static int64_t held_sums(const Expand *x, const IrBlock *block) {
+static int64_t held_sums(const Lower *x, const IrBlock *block) {
     int64_t held = block->parent ? held_sums(x, block->parent->block) : 0;
     for (const IrOp *op = block->first; op; op = op->next) {
         if (op->opcode != IR_BUF_GEMM) continue;
@@ -149,7 +149,7 @@ static int64_t held_sums(const Expand *x, const IrBlock *block) {
 
 /* Steps along the rows that are under way at once where single elements go through registers: all, or what divides them and leaves
  * the block's copies, with an address each, beside its sums; at most half, so that the copies are loops and stay one behind the other. */
-static int64_t steps_at_once(const Expand *x, const IrOp *op, const Dist *dist, int64_t width) {
+static int64_t steps_at_once(const Lower *x, const IrOp *op, const Dist *dist, int64_t width) {
     int64_t steps = dist->dims[0].extent, across = 1, copies = 0;
     for (unsigned i = 1; i < dist->dim_count; i++) across *= dist->dims[i].extent;
     for (const IrOp *other = op->block->first; other; other = other->next) copies += other->opcode == IR_BUF_COPY;
@@ -160,10 +160,10 @@ static int64_t steps_at_once(const Expand *x, const IrOp *op, const Dist *dist, 
     return most;
 }
 
-static void expand_copy(Expand *x, IrOp *op) {
-    expand_order(x, op);
+static void lower_copy(Lower *x, IrOp *op) {
+    lower_order(x, op);
     Buffer buf = buffer_of(x, op->operands[1]);
-    IrValue *stage = expand_scalar(x, op->operands[2]);
+    IrValue *stage = lower_scalar(x, op->operands[2]);
     int64_t size = (int64_t)dtype_size(buf.dtype), width = 16 / size;
     while (width > 1 && buf.columns % width) width /= 2;
     Dist dist = copied_dist(x, &buf, op, width);
@@ -204,7 +204,7 @@ static void expand_copy(Expand *x, IrOp *op) {
 }
 
 /* Zeros in a whole stage: the tile to be stored leaves padding out. */
-static void clear_stage(Expand *x, const Buffer *buf, IrValue *stage) {
+static void clear_stage(Lower *x, const Buffer *buf, IrValue *stage) {
     Dist dist = copy_dist(x, buf->rows, buf->columns, 1);
     IrBuilder inner;
     IrValue *index[DIST_MAX_DIMS], *place = stage_offset(&x->b, buf, stage);
@@ -223,23 +223,23 @@ static int64_t lead_count(const Dist *dist) {
 }
 
 /* A tile from registers into a buffer, zero where it is absent; of leading axes a stage for each index. */
-static void expand_buf_store(Expand *x, IrOp *op) {
+static void lower_buf_store(Lower *x, IrOp *op) {
     IrValue *tile = op->operands[0], *index[DIST_MAX_DIMS];
     Buffer buf = buffer_of(x, op->operands[1]);
-    Rep *rep = expand_rep(x, tile);
+    Rep *rep = lower_rep(x, tile);
     Dist dist = dist_of(tile->type);
     unsigned lead = dist.rank - 2;
     if (buf.rows > dist.padded[lead] || buf.columns > dist.padded[lead + 1]) {
-        IrValue *first = expand_scalar(x, op->operands[2]);
+        IrValue *first = lower_scalar(x, op->operands[2]);
         for (int64_t i = 0; i < lead_count(&dist); i++) clear_stage(x, &buf, ir_binary(&x->b, IR_ADD, first, constant(&x->b, i)));
-        expand_barrier(x);
+        lower_barrier(x);
     }
     IrBuilder inner, saved;
     IrOp *map = dist_map(x, &dist, 1, DTYPE_NONE, &inner, index);
     saved = x->b;
     x->b = ir_builder_before(map);
     IrValue *mask = presence_mask(x, &inner, tile, &dist, index, NULL);
-    IrValue *place = stage_offset(&x->b, &buf, expand_scalar(x, op->operands[2]));
+    IrValue *place = stage_offset(&x->b, &buf, lower_scalar(x, op->operands[2]));
     Dist own = dist;
     own.used_blocks = x->cluster - 1; /* each block has a buffer of its own */
     IrValue *inside = owner_mask(x, &own);
@@ -266,7 +266,7 @@ static void expand_buf_store(Expand *x, IrOp *op) {
 /* ---- Products ---- */
 
 typedef struct {
-    Expand *x;
+    Lower *x;
     GemmPlan plan;
     Buffer buf[2];
     IrValue *place[2];      /* of the stage, in elements */
@@ -282,7 +282,7 @@ typedef struct {
     IrValue *row, *column;
 } LanePart;
 
-static LanePart ldmatrix_lane(Expand *x, bool swap, int64_t across) {
+static LanePart ldmatrix_lane(Lower *x, bool swap, int64_t across) {
     /* lane & 15 and lane >> 4, or (lane & 7) + 8 (lane >> 4) and (lane >> 3) & 1 */
     Dist row = {.rank = 1}, column = {.rank = 1};
     if (!swap) {
@@ -296,7 +296,7 @@ static LanePart ldmatrix_lane(Expand *x, bool swap, int64_t across) {
     return (LanePart){dist_base(x, &row, 0), dist_base(x, &column, 0)};
 }
 
-static IrValue *atom(Expand *x, IrBuilder *b, const char *name, unsigned count, IrValue *const *operands, Dtype dtype) {
+static IrValue *atom(Lower *x, IrBuilder *b, const char *name, unsigned count, IrValue *const *operands, Dtype dtype) {
     const IrType *type = ir_type_vec(x->module, dtype, 4);
     IrOp *op = ir_op_create(b, IR_ATOM, count, operands, 1, &type);
     ir_attr_set_str(op, "name", name);
@@ -343,7 +343,7 @@ static unsigned fragment_extents(const Product *p, unsigned which, int64_t block
 
 /* Four registers of a 16 by 8 block of 32-bit elements whose rows run along K: ldmatrix turns 16-bit ones only. */
 static IrValue *load_words(const Product *p, IrBuilder *b, unsigned which, IrValue *place, IrValue *k, IrValue *along) {
-    Expand *x = p->x;
+    Lower *x = p->x;
     const Buffer *buf = &p->buf[which];
     Dist row = {.rank = 1, .term_count = 1, .terms = {{DIST_LANE, 0, 3, 0, 1}}};
     Dist column = {.rank = 1, .term_count = 1, .terms = {{DIST_LANE, 2, 7, 0, 1}}};
@@ -365,7 +365,7 @@ static IrValue *load_words(const Product *p, IrBuilder *b, unsigned which, IrVal
 /* Blocks of 16 by 32 bytes of operand `which` at depth k: four registers a block, blocks along M or N, of each of
  * its matrices. f32 is rounded to tf32, whose other bits the instruction would cut off. */
 static IrValue *load_fragments(const Product *p, IrBuilder *b, unsigned which, IrValue *k, int64_t blocks) {
-    Expand *x = p->x;
+    Lower *x = p->x;
     const Buffer *buf = &p->buf[which];
     /* A stored M x K and B stored N x K are read as they lie; the others transposed. B's register
      * order pairs K first, A's pairs M first. */
@@ -393,7 +393,7 @@ static IrValue *load_fragments(const Product *p, IrBuilder *b, unsigned which, I
     return ir_result(map, 0);
 }
 
-static IrValue *frag_get(Expand *x, IrBuilder *b, IrValue *frag, unsigned rank, IrValue *const *index, unsigned width) {
+static IrValue *frag_get(Lower *x, IrBuilder *b, IrValue *frag, unsigned rank, IrValue *const *index, unsigned width) {
     IrValue *operands[DIST_MAX_DIMS + 1] = {frag};
     for (unsigned i = 0; i < rank; i++) operands[i + 1] = index[i];
     const IrType *type = ir_type_vec(x->module, frag->type->dtype, width);
@@ -411,7 +411,7 @@ static IrValue *fragment_get(const Product *p, IrBuilder *b, unsigned which, IrV
 
 /* fa: the first factor's fragments where an earlier product read them, which are set else. */
 static IrValue *mma_step(const Product *p, IrBuilder *b, IrValue *k, IrValue **fa, IrValue *acc) {
-    Expand *x = p->x;
+    Lower *x = p->x;
     unsigned lead = lead_of(p);
     int64_t extents[DIST_MAX_RANK];
     for (unsigned a = 0; a < lead; a++) extents[a] = p->acc.padded[a];
@@ -437,7 +437,7 @@ static IrValue *mma_step(const Product *p, IrBuilder *b, IrValue *k, IrValue **f
 
 /* The operand's elements at depth k for every row (or column) this thread accumulates. */
 static IrValue *load_line(const Product *p, IrBuilder *b, unsigned which, const Dist *line, IrValue *k) {
-    Expand *x = p->x;
+    Lower *x = p->x;
     const Buffer *buf = &p->buf[which];
     bool rows_are_k = p->trans[which] ^ (which == 1);
     unsigned lead = lead_of(p);
@@ -462,7 +462,7 @@ static IrValue *load_line(const Product *p, IrBuilder *b, unsigned which, const 
 }
 
 /* `axis`: of the accumulator, that the line lies along. */
-static IrValue *line_get(Expand *x, IrBuilder *b, IrValue *frag, const Dist *line, unsigned axis, const Dist *acc, IrValue *const *index,
+static IrValue *line_get(Lower *x, IrBuilder *b, IrValue *frag, const Dist *line, unsigned axis, const Dist *acc, IrValue *const *index,
                          Dtype dtype) {
     Rep rep = {.value = frag, .is_frag = true, .dist = *line};
     for (unsigned a = 0; a + 2 < acc->rank; a++) rep.axis_map[a] = (int)a;
@@ -472,7 +472,7 @@ static IrValue *line_get(Expand *x, IrBuilder *b, IrValue *frag, const Dist *lin
 }
 
 static IrValue *fma_step(const Product *p, IrBuilder *b, IrValue *k, IrValue *acc) {
-    Expand *x = p->x;
+    Lower *x = p->x;
     unsigned lead = lead_of(p);
     Dist rows = dist_reduce(&p->acc, 2u << lead, false), columns = dist_reduce(&p->acc, 1u << lead, false);
     IrValue *fa = load_line(p, b, 0, &rows, k), *fb = load_line(p, b, 1, &columns, k);
@@ -495,11 +495,11 @@ static IrValue *fma_step(const Product *p, IrBuilder *b, IrValue *k, IrValue *ac
     return ir_result(map, 0);
 }
 
-static Product product_of(Expand *x, IrOp *op) {
+static Product product_of(Lower *x, IrOp *op) {
     Product p = {.x = x, .plan = gemm_plan_get(op), .acc = dist_of(op->results[0].type), .dtype = op->results[0].type->dtype};
     for (unsigned i = 0; i < 2; i++) {
         p.buf[i] = buffer_of(x, op->operands[2 * i]);
-        p.place[i] = stage_offset(&x->b, &p.buf[i], expand_scalar(x, op->operands[2 * i + 1]));
+        p.place[i] = stage_offset(&x->b, &p.buf[i], lower_scalar(x, op->operands[2 * i + 1]));
         p.trans[i] = ir_attr_bool(op, i ? "trans_b" : "trans_a");
         p.moves[i] = ir_attr(op, i ? "lead_b" : "lead_a");
     }
@@ -507,16 +507,16 @@ static Product product_of(Expand *x, IrOp *op) {
 }
 
 /* One product, or two that have their first factor in common. */
-static void expand_buf_gemm(Expand *x, IrOp *op) {
+static void lower_buf_gemm(Lower *x, IrOp *op) {
     enum { PAIR = 2 };
-    if (expand_pair_waits(x, op)) return;
-    IrOp *before = expand_pair_before(x, op), *ops[PAIR] = {before ? before : op, op};
+    if (lower_pair_waits(x, op)) return;
+    IrOp *before = lower_pair_before(x, op), *ops[PAIR] = {before ? before : op, op};
     unsigned count = before ? PAIR : 1;
     Product p[PAIR];
     IrValue *acc[PAIR], *next[PAIR], *shared = NULL;
     for (unsigned i = 0; i < count; i++) {
         p[i] = product_of(x, ops[i]);
-        acc[i] = rep_materialise(x, expand_rep(x, ops[i]->operands[4]), &p[i].acc, p[i].dtype);
+        acc[i] = rep_materialise(x, lower_rep(x, ops[i]->operands[4]), &p[i].acc, p[i].dtype);
     }
     bool mma = gemm_plan_is_mma(&p[0].plan);
     int64_t step = gemm_plan_depth(&p[0].plan);
@@ -528,37 +528,37 @@ static void expand_buf_gemm(Expand *x, IrOp *op) {
     for (unsigned i = 0; i < count; i++)
         next[i] = mma ? mma_step(&p[i], &body, args[0], &shared, args[i + 1]) : fma_step(&p[i], &body, args[0], args[i + 1]);
     ir_yield(&body, count, next);
-    for (unsigned i = 0; i < count; i++) expand_bind_frag(x, &ops[i]->results[0], &loop->results[i], &p[i].acc);
+    for (unsigned i = 0; i < count; i++) lower_bind_frag(x, &ops[i]->results[0], &loop->results[i], &p[i].acc);
 }
 
-static void expand_sync(Expand *x, IrOp *op) {
+static void lower_sync(Lower *x, IrOp *op) {
     IrOp *copy = ir_op_create(&x->b, op->opcode, 0, NULL, 0, NULL);
     copy->attrs = op->attrs;
 }
 
-void expand_buf_op(Expand *x, IrOp *op) {
+void lower_buf_op(Lower *x, IrOp *op) {
     switch (op->opcode) {
     case IR_BUF_ALLOC:
-        (ir_attr(op, "tma") ? expand_box_alloc : expand_alloc)(x, op);
+        (ir_attr(op, "tma") ? lower_box_alloc : lower_alloc)(x, op);
         return;
     case IR_BUF_COPY:
-        expand_copy(x, op);
+        lower_copy(x, op);
         return;
     case IR_BUF_STORE:
-        expand_buf_store(x, op);
+        lower_buf_store(x, op);
         return;
     case IR_BUF_GEMM: {
         GemmPlan plan = gemm_plan_get(op);
-        (gemm_plan_is_wgmma(&plan) ? expand_box_gemm : expand_buf_gemm)(x, op);
+        (gemm_plan_is_wgmma(&plan) ? lower_box_gemm : lower_buf_gemm)(x, op);
         return;
     }
     case IR_BARRIER:
     case IR_ASYNC_COMMIT:
     case IR_ASYNC_WAIT:
-        expand_sync(x, op);
+        lower_sync(x, op);
         return;
     default:
-        expand_error(x, op, "no lowering to kernel level yet");
+        lower_error(x, op, "no lowering to kernel level yet");
         return;
     }
 }

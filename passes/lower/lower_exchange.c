@@ -11,12 +11,12 @@
 
 /* ---- Scratch ---- */
 
-void scratch_begin(Expand *x) {
+void scratch_begin(Lower *x) {
     x->scratch_used = 0;
-    expand_barrier(x); /* readers of an earlier use are done */
+    lower_barrier(x); /* readers of an earlier use are done */
 }
 
-IrValue *scratch_array(Expand *x, Dtype dtype, int64_t elements, const char *name) {
+IrValue *scratch_array(Lower *x, Dtype dtype, int64_t elements, const char *name) {
     const IrType *type = ir_type_ptr(x->module, dtype, IR_SPACE_SHARED);
     IrBuilder entry = ir_builder_before(x->anchor);
     IrOp *op = ir_op_create(x->gpu ? &entry : &x->b, IR_SHARED_PTR, 0, NULL, 1, &type);
@@ -31,7 +31,7 @@ IrValue *scratch_array(Expand *x, Dtype dtype, int64_t elements, const char *nam
 }
 
 /* Scratch lies behind all that stays: rings, partials. */
-void scratch_end(Expand *x) {
+void scratch_end(Lower *x) {
     for (size_t i = 0; i < x->scratch_pointers.len; i++) {
         IrOp *op = x->scratch_pointers.data[i];
         ir_attr_set_int(op, "offset", ir_attr_int(op, "offset", 0) + x->shared_bytes);
@@ -50,8 +50,8 @@ static const IrOp *only_user(const IrOp *op, IrOpcode opcode) {
 
 bool is_passed_on(const IrOp *op) {
     if (op && op->opcode == IR_TILE_TRANSPOSE) op = op->operands[0]->def;
-    const IrOp *turned = op && op->opcode == IR_TILE_RESHAPE ? only_user(op, IR_TILE_TRANSPOSE) : NULL;
-    return turned && only_user(turned, IR_TILE_RESHAPE);
+    const IrOp *transposed = op && op->opcode == IR_TILE_RESHAPE ? only_user(op, IR_TILE_TRANSPOSE) : NULL;
+    return transposed && only_user(transposed, IR_TILE_RESHAPE);
 }
 
 /* The tile that is put in memory for `v`. */
@@ -76,7 +76,7 @@ static void source_lane(const IrValue *result, int64_t *at) {
 
 /* ---- Lanes of a tile by coordinate ---- */
 
-IrValue *coordinate(Expand *x, IrBuilder *b, const Dist *dist, unsigned axis, IrValue *const *index) {
+IrValue *coordinate(Lower *x, IrBuilder *b, const Dist *dist, unsigned axis, IrValue *const *index) {
     IrValue *at = index_add(b, dist_base(x, dist, axis), dist_local(b, dist, axis, index));
     return at ? at : ir_const_index(b, 0);
 }
@@ -124,7 +124,7 @@ static int64_t passes_of(const Exchange *e, const Dist *dist, const IrValue *rea
 
 /* Rows so far apart, where there is room, that lanes of a warp meet in as few banks as can be, in writing and, where the reader is known, in
  * reading. */
-static void choose_pitches(const Expand *x, Exchange *e, const Dist *dist, const IrValue *read, int64_t size) {
+static void choose_pitches(const Lower *x, Exchange *e, const Dist *dist, const IrValue *read, int64_t size) {
     static const int64_t pads[] = {1, 2, 4, 8, 16};
     int64_t last = e->rank ? dist->padded[e->rank - 1] : 0, best = 0;
     /* Columns of a matrix of 2^k columns would lie in one bank. */
@@ -142,8 +142,8 @@ static void choose_pitches(const Expand *x, Exchange *e, const Dist *dist, const
 }
 
 /* The element of a tile in a map over its own distribution, `fill` (may be null) where absent. */
-static IrValue *own_lane(Expand *x, IrBuilder *inner, IrOp *map, IrValue *tile, const Dist *dist, IrValue *const *index, IrValue *fill) {
-    IrValue *value = rep_get(x, inner, expand_rep(x, tile), dist, index, 1);
+static IrValue *own_lane(Lower *x, IrBuilder *inner, IrOp *map, IrValue *tile, const Dist *dist, IrValue *const *index, IrValue *fill) {
+    IrValue *value = rep_get(x, inner, lower_rep(x, tile), dist, index, 1);
     if (!fill) return value;
     const IrAttr *constant = fill->def && fill->def->opcode == IR_CONST ? ir_attr(fill->def, "value") : NULL;
     bool known = constant && constant->kind == IR_ATTR_FLOAT && dtype_is_float(tile->type->dtype);
@@ -157,15 +157,15 @@ static IrValue *own_lane(Expand *x, IrBuilder *inner, IrOp *map, IrValue *tile, 
 }
 
 /* Elements of less than a word that a thread has side by side go together; 1: they do not, or are words. */
-static int64_t words_of(Expand *x, const Exchange *e, IrValue *tile, const Dist *dist) {
+static int64_t words_of(Lower *x, const Exchange *e, IrValue *tile, const Dist *dist) {
     int64_t size = (int64_t)dtype_size(tile->type->dtype), width = x->gpu && e->rank ? dist_vector(dist, e->rank - 1, 16 / size) : 1;
-    if (size >= BANK_BYTES || tile->type->dtype == DTYPE_BOOL || !rep_is_own(expand_rep(x, tile), dist)) return 1;
+    if (size >= BANK_BYTES || tile->type->dtype == DTYPE_BOOL || !rep_is_own(lower_rep(x, tile), dist)) return 1;
     for (unsigned a = 0; a + 1 < e->rank; a++)
         while (e->pitch[a] % width) width /= 2;
     return width;
 }
 
-static void put_in_memory(Expand *x, Exchange *e, IrValue *tile, const Dist *dist, IrValue *fill) {
+static void put_in_memory(Lower *x, Exchange *e, IrValue *tile, const Dist *dist, IrValue *fill) {
     IrValue *index[DIST_MAX_DIMS], *owner = owner_mask(x, dist);
     IrBuilder inner;
     e->memory = scratch_array(x, tile->type->dtype, e->elements, "lanes");
@@ -178,17 +178,17 @@ static void put_in_memory(Expand *x, Exchange *e, IrValue *tile, const Dist *dis
         offset = index_add(&inner, offset, index_mul_const(&inner, at, e->pitch[a]));
     }
     IrValue *value =
-        width > 1 ? rep_get(x, &inner, expand_rep(x, tile), dist, index, width) : own_lane(x, &inner, map, tile, dist, index, fill);
+        width > 1 ? rep_get(x, &inner, lower_rep(x, tile), dist, index, width) : own_lane(x, &inner, map, tile, dist, index, fill);
     IrValue *operands[4] = {value, e->memory, offset, owner};
     IrOp *store = ir_op_create(&inner, IR_MEM_STORE, owner ? 4 : 3, operands, 0, NULL);
     if (width > 1) ir_attr_set_int(store, "align", width * (int64_t)dtype_size(tile->type->dtype));
     ir_yield(&inner, 0, NULL);
 }
 
-static IrValue *filled_frag(Expand *x, IrValue *tile, const Dist *dist, IrValue *fill) {
+static IrValue *filled_frag(Lower *x, IrValue *tile, const Dist *dist, IrValue *fill) {
     IrValue *index[DIST_MAX_DIMS];
     IrBuilder inner;
-    if (!fill) return rep_materialise(x, expand_rep(x, tile), dist, tile->type->dtype);
+    if (!fill) return rep_materialise(x, lower_rep(x, tile), dist, tile->type->dtype);
     IrOp *map = dist_map(x, dist, 1, tile->type->dtype, &inner, index);
     IrValue *value = own_lane(x, &inner, map, tile, dist, index, fill);
     ir_yield(&inner, 1, &value);
@@ -196,9 +196,9 @@ static IrValue *filled_frag(Expand *x, IrValue *tile, const Dist *dist, IrValue 
 }
 
 /* read: the result whose lanes are read, or null. */
-static Exchange put(Expand *x, IrValue *tile, IrValue *fill, bool in_memory, const IrValue *read) {
+static Exchange put(Lower *x, IrValue *tile, IrValue *fill, bool in_memory, const IrValue *read) {
     Exchange e = {.rank = tile->type->rank, .type = ir_type_scalar(x->module, tile->type->dtype)};
-    Rep *rep = expand_rep(x, tile);
+    Rep *rep = lower_rep(x, tile);
     Dist dist = dist_of(tile->type);
     if (!rep->is_frag && !fill && !in_memory) {
         e.scalar = rep->value;
@@ -212,7 +212,7 @@ static Exchange put(Expand *x, IrValue *tile, IrValue *fill, bool in_memory, con
     return e;
 }
 
-Exchange exchange_put(Expand *x, IrValue *tile, IrValue *fill, bool in_memory) {
+Exchange exchange_put(Lower *x, IrValue *tile, IrValue *fill, bool in_memory) {
     return put(x, tile, fill, in_memory, NULL);
 }
 
@@ -224,7 +224,7 @@ Dist dist_in_block(const Dist *dist) {
     return own;
 }
 
-Exchange exchange_put_lines(Expand *x, IrValue *tile, IrValue *fill, int64_t line, int64_t first, bool own) {
+Exchange exchange_put_lines(Lower *x, IrValue *tile, IrValue *fill, int64_t line, int64_t first, bool own) {
     Exchange e = {.rank = tile->type->rank, .type = ir_type_scalar(x->module, tile->type->dtype), .first = first, .own = own};
     Dist dist = dist_of(tile->type);
     e.elements = 1;
@@ -257,7 +257,7 @@ IrValue *exchange_get(IrBuilder *b, const Exchange *e, IrValue *const *coordinat
 
 /* ---- Results read from exchanged operands ---- */
 
-static void open_result_map(Expand *x, IrValue *result, ResultMap *r, bool in_block) {
+static void open_result_map(Lower *x, IrValue *result, ResultMap *r, bool in_block) {
     IrValue *index[DIST_MAX_DIMS];
     r->dist = dist_of(result->type);
     r->map = dist_map(x, &r->dist, 1, result->type->dtype, &r->inner, index);
@@ -265,17 +265,17 @@ static void open_result_map(Expand *x, IrValue *result, ResultMap *r, bool in_bl
     for (unsigned a = 0; a < r->dist.rank; a++) r->at[a] = coordinate(x, &r->inner, &places, a, index);
 }
 
-void result_map_open(Expand *x, IrValue *result, ResultMap *r) {
+void result_map_open(Lower *x, IrValue *result, ResultMap *r) {
     open_result_map(x, result, r, false);
 }
 
-void result_map_open_in_block(Expand *x, IrValue *result, ResultMap *r) {
+void result_map_open_in_block(Lower *x, IrValue *result, ResultMap *r) {
     open_result_map(x, result, r, true);
 }
 
-void result_map_close(Expand *x, IrValue *result, ResultMap *r, IrValue *element) {
+void result_map_close(Lower *x, IrValue *result, ResultMap *r, IrValue *element) {
     ir_yield(&r->inner, 1, &element);
-    expand_bind_frag(x, result, ir_result(r->map, 0), &r->dist);
+    lower_bind_frag(x, result, ir_result(r->map, 0), &r->dist);
 }
 
 /* A coordinate that may leave the tile: lanes of padding and lanes past a slice read lane 0, which
@@ -299,25 +299,25 @@ static bool is_empty(const IrType *t) {
 }
 
 /* Nothing to read from: the result's lanes are absent, or there are none. */
-static bool bind_nothing(Expand *x, IrOp *op, const IrType *from) {
+static bool bind_nothing(Lower *x, IrOp *op, const IrType *from) {
     if (!is_empty(from)) return false;
     const IrType *type = ir_type_scalar(x->module, op->results[0].type->dtype);
     IrValue *zero = dtype_is_float(type->dtype) ? ir_const_float(&x->b, type, 0) : ir_const_int(&x->b, type, 0);
-    for (unsigned i = 0; i < op->result_count; i++) expand_bind_scalar(x, &op->results[i], zero);
+    for (unsigned i = 0; i < op->result_count; i++) lower_bind_scalar(x, &op->results[i], zero);
     return true;
 }
 
-void expand_convert(Expand *x, IrOp *op) {
+void lower_convert(Lower *x, IrOp *op) {
     IrValue *result = &op->results[0];
-    Rep *rep = expand_rep(x, op->operands[0]);
+    Rep *rep = lower_rep(x, op->operands[0]);
     Dist to = dist_of(result->type), from = dist_of(op->operands[0]->type);
     if (!rep->is_frag || dist_equal(&to, &from)) {
-        expand_bind(x, result, *rep);
+        lower_bind(x, result, *rep);
         return;
     }
     scratch_begin(x);
     Exchange e = put(x, op->operands[0], NULL, false, result);
-    expand_barrier(x);
+    lower_barrier(x);
     ResultMap r;
     result_map_open(x, result, &r);
     for (unsigned a = 0; a < to.rank; a++)
@@ -339,13 +339,13 @@ static void reshaped_coordinates(IrBuilder *b, const IrType *from, const IrType 
     }
 }
 
-static void expand_reshape(Expand *x, IrOp *op) {
+static void lower_reshape(Lower *x, IrOp *op) {
     IrValue *result = &op->results[0], *coordinates[DIST_MAX_RANK];
     IrValue *from = chain_source(op->operands[0]);
     if (is_passed_on(op) || bind_nothing(x, op, from->type)) return;
     scratch_begin(x);
     Exchange e = put(x, from, NULL, false, result);
-    expand_barrier(x);
+    lower_barrier(x);
     ResultMap r;
     result_map_open(x, result, &r);
     for (unsigned a = 0; is_padded(&r.dist) && a < r.dist.rank; a++) r.at[a] = inside(&r.inner, r.at[a], r.dist.extents[a], false);
@@ -359,14 +359,14 @@ static void expand_reshape(Expand *x, IrOp *op) {
     result_map_close(x, result, &r, exchange_get(&r.inner, &e, r.at));
 }
 
-static void expand_flip(Expand *x, IrOp *op) {
+static void lower_flip(Lower *x, IrOp *op) {
     IrValue *result = &op->results[0];
     unsigned axis = (unsigned)ir_attr_int(op, "axis", 0);
     int64_t extent = ir_type_extent(result->type, axis);
     if (bind_nothing(x, op, result->type)) return;
     scratch_begin(x);
     Exchange e = exchange_put(x, op->operands[0], NULL, false);
-    expand_barrier(x);
+    lower_barrier(x);
     ResultMap r;
     result_map_open(x, result, &r);
     for (unsigned a = 0; a < r.dist.rank; a++)
@@ -375,7 +375,7 @@ static void expand_flip(Expand *x, IrOp *op) {
     result_map_close(x, result, &r, exchange_get(&r.inner, &e, r.at));
 }
 
-static void expand_concat(Expand *x, IrOp *op) {
+static void lower_concat(Lower *x, IrOp *op) {
     IrValue *result = &op->results[0], *value = NULL;
     unsigned axis = (unsigned)ir_attr_int(op, "axis", 0), count = op->operand_count;
     if (bind_nothing(x, op, result->type)) return;
@@ -383,7 +383,7 @@ static void expand_concat(Expand *x, IrOp *op) {
     scratch_begin(x);
     for (unsigned i = 0; i < count; i++)
         if (!is_empty(op->operands[i]->type)) e[i] = exchange_put(x, op->operands[i], NULL, false);
-    expand_barrier(x);
+    lower_barrier(x);
     ResultMap r;
     result_map_open(x, result, &r);
     IrBuilder *b = &r.inner;
@@ -405,11 +405,11 @@ static void expand_concat(Expand *x, IrOp *op) {
 
 /* ---- Slices and indices ---- */
 
-static void extracted_coordinates(Expand *x, IrBuilder *b, const IrOp *op, IrValue *const *at, IrValue **coordinates) {
+static void extracted_coordinates(Lower *x, IrBuilder *b, const IrOp *op, IrValue *const *at, IrValue **coordinates) {
     const char *letters = ir_attr_str(op, "axes", "");
     unsigned operand = 1, kept = 0;
     for (unsigned i = 0; letters[i]; i++) {
-        IrValue *begin = expand_scalar(x, op->operands[operand]);
+        IrValue *begin = lower_scalar(x, op->operands[operand]);
         operand += letters[i] == 'r' ? 2 : 1;
         IrValue *lane = begin;
         if (letters[i] == 'r') {
@@ -420,16 +420,16 @@ static void extracted_coordinates(Expand *x, IrBuilder *b, const IrOp *op, IrVal
     }
 }
 
-static void expand_extract(Expand *x, IrOp *op) {
+static void lower_extract(Lower *x, IrOp *op) {
     IrValue *result = &op->results[0], *coordinates[DIST_MAX_RANK];
     if (bind_nothing(x, op, op->operands[0]->type)) return;
     if (keeps_lanes(op)) {
-        expand_convert(x, op);
+        lower_convert(x, op);
         return;
     }
     scratch_begin(x);
     Exchange e = exchange_put(x, op->operands[0], NULL, false);
-    expand_barrier(x);
+    lower_barrier(x);
     ResultMap r;
     result_map_open(x, result, &r);
     extracted_coordinates(x, &r.inner, op, r.at, coordinates);
@@ -437,16 +437,16 @@ static void expand_extract(Expand *x, IrOp *op) {
 }
 
 /* Whether an index hits a present lane. */
-static IrValue *hits(Expand *x, IrBuilder *b, IrOp *op, unsigned axis, IrValue *lane) {
+static IrValue *hits(Lower *x, IrBuilder *b, IrOp *op, unsigned axis, IrValue *lane) {
     PresenceAxis p = presence_in(x->presence, op->operands[0]).axes[axis];
     AffCtx *c = x->module->affs;
     const Aff *extent = aff_const(c, ir_type_extent(op->operands[0]->type, axis));
-    IrValue *lo = expand_aff(x, b, p.hi ? aff_max(c, aff_const(c, 0), p.lo) : aff_const(c, 0));
-    IrValue *hi = expand_aff(x, b, p.hi ? aff_min(c, p.hi, extent) : extent);
+    IrValue *lo = lower_aff(x, b, p.hi ? aff_max(c, aff_const(c, 0), p.lo) : aff_const(c, 0));
+    IrValue *hi = lower_aff(x, b, p.hi ? aff_min(c, p.hi, extent) : extent);
     return mask_and(b, ir_binary(b, IR_LE, lo, lane), index_less(b, lane, hi));
 }
 
-static void expand_gather(Expand *x, IrOp *op) {
+static void lower_gather(Lower *x, IrOp *op) {
     IrValue *result = &op->results[0], *coordinates[DIST_MAX_RANK], *indices[DIST_MAX_RANK];
     const IrType *from = op->operands[0]->type, *index = op->operands[1]->type;
     unsigned axis = (unsigned)ir_attr_int(op, "axis", 0);
@@ -456,7 +456,7 @@ static void expand_gather(Expand *x, IrOp *op) {
     scratch_begin(x);
     Exchange values = exchange_put(x, op->operands[0], NULL, false);
     Exchange lanes = exchange_put(x, op->operands[1], NULL, false);
-    expand_barrier(x);
+    lower_barrier(x);
     ResultMap r;
     result_map_open(x, result, &r);
     IrBuilder *b = &r.inner;
@@ -472,34 +472,34 @@ static void expand_gather(Expand *x, IrOp *op) {
     result_map_close(x, result, &r, ir_select(b, hit, value, other));
 }
 
-bool expand_along(Expand *x, IrOp *op) {
+bool lower_along(Lower *x, IrOp *op) {
     switch (op->opcode) {
     case IR_TILE_RESHAPE:
-        expand_reshape(x, op);
+        lower_reshape(x, op);
         return true;
     case IR_TILE_FLIP:
-        expand_flip(x, op);
+        lower_flip(x, op);
         return true;
     case IR_TILE_CONCAT:
-        expand_concat(x, op);
+        lower_concat(x, op);
         return true;
     case IR_TILE_EXTRACT:
-        expand_extract(x, op);
+        lower_extract(x, op);
         return true;
     case IR_TILE_INSERT:
-        expand_insert(x, op);
+        lower_insert(x, op);
         return true;
     case IR_TILE_GATHER:
-        expand_gather(x, op);
+        lower_gather(x, op);
         return true;
     case IR_TILE_SCAN:
-        expand_scan(x, op);
+        lower_scan(x, op);
         return true;
     case IR_TILE_ARG:
-        expand_arg(x, op);
+        lower_arg(x, op);
         return true;
     case IR_TILE_SORT:
-        expand_sort(x, op);
+        lower_sort(x, op);
         return true;
     default:
         return false;

@@ -28,10 +28,10 @@ static Dist factor_dist(const IrType *type, bool transposed) {
 }
 
 /* A factor as a fragment of `dtype`, zero where it is absent. */
-static IrValue *factor(Expand *x, IrValue *value, bool transposed, Dtype dtype) {
+static IrValue *factor(Lower *x, IrValue *value, bool transposed, Dtype dtype) {
     unsigned rank = value->type->rank;
     Dist dist = factor_dist(value->type, transposed), own = dist_of(value->type);
-    Rep rep = *expand_rep(x, value);
+    Rep rep = *lower_rep(x, value);
     bool clean = zero_filled(value);
     if (transposed) swap_last(&rep, rank);
     if (clean && rep.is_frag && value->type->dtype == dtype) return rep_materialise(x, &rep, &dist, dtype);
@@ -52,7 +52,7 @@ static IrValue *factor(Expand *x, IrValue *value, bool transposed, Dtype dtype) 
 }
 
 /* `width` elements of a factor's fragment at leading indices of the accumulator, row and column. */
-static IrValue *element_at(Expand *x, IrBuilder *b, IrValue *frag, unsigned rank, IrValue *const *lead, unsigned lead_count, IrValue *row,
+static IrValue *element_at(Lower *x, IrBuilder *b, IrValue *frag, unsigned rank, IrValue *const *lead, unsigned lead_count, IrValue *row,
                            IrValue *column, int64_t width) {
     IrValue *operands[DIST_MAX_RANK + 1] = {frag};
     for (unsigned i = 0; i + 2 < rank; i++) {
@@ -71,20 +71,20 @@ static IrValue *multiply_add(IrBuilder *b, IrValue *a, IrValue *c, IrValue *acc)
     return ir_result(ir_op_create(b, IR_FMA, 3, operands, 1, &acc->type), 0);
 }
 
-void expand_gemm(Expand *x, IrOp *op) {
+void lower_gemm(Lower *x, IrOp *op) {
     IrValue *a = op->operands[0], *b = op->operands[1];
     const IrType *type = op->results[0].type;
     Dtype dtype = type->dtype;
     bool trans_a = ir_attr_bool(op, "trans_a"), trans_b = ir_attr_bool(op, "trans_b");
     if (x->gpu) {
-        expand_error(x, op, "its operands are not staged in shared memory");
+        lower_error(x, op, "its operands are not staged in shared memory");
         return;
     }
     unsigned lead = type->rank - 2, ra = a->type->rank, rb = b->type->rank;
     int64_t n = ir_type_extent(type, lead + 1), k = ir_type_extent(a->type, ra - (trans_a ? 2 : 1)), width = 64;
     Dist dc = dist_of(type);
     IrValue *fa = factor(x, a, trans_a, dtype), *fb = factor(x, b, trans_b, dtype);
-    IrValue *fc = rep_materialise(x, expand_rep(x, op->operands[2]), &dc, dtype);
+    IrValue *fc = rep_materialise(x, lower_rep(x, op->operands[2]), &dc, dtype);
     while (n % width) width /= 2;
     IrBuilder inner;
     IrValue *index[DIST_MAX_DIMS];
@@ -103,5 +103,5 @@ void expand_gemm(Expand *x, IrOp *op) {
     ir_yield(&body, 1, &next);
     IrValue *result = ir_result(loop, 0);
     ir_yield(&inner, 1, &result);
-    expand_bind_frag(x, &op->results[0], ir_result(map, 0), &dc);
+    lower_bind_frag(x, &op->results[0], ir_result(map, 0), &dc);
 }

@@ -4,7 +4,7 @@
 #include "lower_internal.h"
 
 typedef struct {
-    Expand *x;
+    Lower *x;
     IrBuilder *b;
     IrOp *op;
     const IrType *part;
@@ -24,12 +24,12 @@ static void add_range(Insert *n, IrValue *at, IrValue *begin, const Aff *end, un
     IrValue *zero = ir_const_index(b, 0), *offset = ir_binary(b, IR_SUB, at, begin);
     IrValue *lane = step == 1 ? offset : ir_binary(b, IR_FLOORDIV, offset, ir_const_index(b, step));
     PresenceAxis p = n->presence.axes[k];
-    need(n, index_less(b, at, expand_aff(n->x, b, end)));
+    need(n, index_less(b, at, lower_aff(n->x, b, end)));
     if (step != 1) need(n, ir_binary(b, IR_EQ, index_mul_const(b, lane, step), offset));
     const Aff *lo = p.hi ? aff_max(c, p.lo, aff_const(c, 0)) : aff_const(c, 0);
     const Aff *hi = p.hi ? aff_min(c, p.hi, aff_const(c, extent)) : aff_const(c, extent);
-    need(n, ir_binary(b, IR_LE, expand_aff(n->x, b, lo), lane));
-    need(n, index_less(b, lane, expand_aff(n->x, b, hi)));
+    need(n, ir_binary(b, IR_LE, lower_aff(n->x, b, lo), lane));
+    need(n, index_less(b, lane, lower_aff(n->x, b, hi)));
     n->coordinates[k] = ir_select(b, n->mask, lane, zero);
 }
 
@@ -38,7 +38,7 @@ static void find_lane(Insert *n, const Dist *dist, IrValue *const *index) {
     unsigned operand = 2, kept = 0;
     for (unsigned i = 0; letters[i]; i++) {
         IrValue *at = coordinate(n->x, n->b, dist, i, index);
-        IrValue *begin = expand_scalar(n->x, n->op->operands[operand++]);
+        IrValue *begin = lower_scalar(n->x, n->op->operands[operand++]);
         if (letters[i] == 'r')
             add_range(n, at, begin, ir_aff_of(n->x->module, n->op->operands[operand++]), kept++);
         else
@@ -52,24 +52,24 @@ static bool is_empty(const IrType *t) {
     return false;
 }
 
-void expand_insert(Expand *x, IrOp *op) {
+void lower_insert(Lower *x, IrOp *op) {
     IrValue *result = &op->results[0], *index[DIST_MAX_DIMS];
     IrBuilder inner;
     Insert n = {.x = x, .b = &inner, .op = op, .part = op->operands[1]->type};
     if (is_empty(n.part) || is_empty(result->type)) {
-        expand_bind(x, result, *expand_rep(x, op->operands[0]));
+        lower_bind(x, result, *lower_rep(x, op->operands[0]));
         return;
     }
     n.presence = presence_in(x->presence, op->operands[1]);
     scratch_begin(x);
     Exchange e = exchange_put(x, op->operands[1], NULL, false);
-    expand_barrier(x);
+    lower_barrier(x);
     Dist dist = dist_of(result->type);
     IrOp *map = dist_map(x, &dist, 1, result->type->dtype, &inner, index);
     find_lane(&n, &dist, index);
-    IrValue *value = rep_get(x, &inner, expand_rep(x, op->operands[0]), &dist, index, 1);
+    IrValue *value = rep_get(x, &inner, lower_rep(x, op->operands[0]), &dist, index, 1);
     IrValue *part = exchange_get(&inner, &e, n.coordinates);
     if (n.mask) part = ir_select(&inner, n.mask, part, value);
     ir_yield(&inner, 1, &part);
-    expand_bind_frag(x, result, ir_result(map, 0), &dist);
+    lower_bind_frag(x, result, ir_result(map, 0), &dist);
 }

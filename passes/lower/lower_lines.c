@@ -12,7 +12,7 @@
 enum { SEGMENT_MOST = 33 };
 
 typedef struct {
-    Expand *x;
+    Lower *x;
     IrOp *op;
     unsigned axis, rank;
     int64_t extents[DIST_MAX_RANK];
@@ -35,7 +35,7 @@ typedef struct {
 } Unit;
 
 /* The blocks over which the lines are spread; -1: not so that each holds a part of one that is whole. */
-static int64_t blocks_of(const Expand *x, const IrOp *op) {
+static int64_t blocks_of(const Lower *x, const IrOp *op) {
     Dist d = dist_of(op->operands[0]->type);
     int64_t axis = ir_attr_int(op, "axis", 0);
     for (unsigned i = 0; i < d.term_count; i++) {
@@ -47,7 +47,7 @@ static int64_t blocks_of(const Expand *x, const IrOp *op) {
     return 1;
 }
 
-static Lines lines_of(Expand *x, IrOp *op, int64_t blocks) {
+static Lines lines_of(Lower *x, IrOp *op, int64_t blocks) {
     const IrType *t = op->operands[0]->type;
     Lines l = {.x = x, .op = op, .rank = t->rank, .rows = 1, .segments = 1, .blocks = blocks};
     l.axis = (unsigned)ir_attr_int(op, "axis", 0);
@@ -64,18 +64,18 @@ static Lines lines_of(Expand *x, IrOp *op, int64_t blocks) {
     return l;
 }
 
-static IrValue *thread_bits(Expand *x, int64_t lanes, int64_t warps) {
+static IrValue *thread_bits(Lower *x, int64_t lanes, int64_t warps) {
     Dist pack = {.rank = 1};
     if (lanes) pack.terms[pack.term_count++] = (DistTerm){DIST_LANE, 0, lanes, 0, 1};
     if (warps) pack.terms[pack.term_count++] = (DistTerm){DIST_WARP, 0, warps, 0, 32};
     return x->gpu ? dist_base(x, &pack, 0) : NULL;
 }
 
-IrValue *expand_thread(Expand *x) {
+IrValue *lower_thread(Lower *x) {
     return thread_bits(x, 31, x->num_warps - 1);
 }
 
-IrValue *expand_lane(Expand *x) {
+IrValue *lower_lane(Lower *x) {
     return thread_bits(x, 31, 0);
 }
 
@@ -85,9 +85,9 @@ static IrValue *constant(IrBuilder *b, int64_t value) {
 
 /* Opens the loop over rounds, if there are several; the caller fills u->b and closes it with close_rounds. */
 static Unit open_rounds(const Lines *l) {
-    Expand *x = l->x;
+    Lower *x = l->x;
     IrBuilder *b = &x->b;
-    IrValue *thread = expand_thread(x), *round = constant(b, 0), *none = NULL;
+    IrValue *thread = lower_thread(x), *round = constant(b, 0), *none = NULL;
     Unit u = {.b = *b};
     if (l->rounds > 1) {
         u.loop = ir_for(b, round, constant(b, l->rounds), constant(b, 1), 0, &none, NULL);
@@ -153,7 +153,7 @@ static IrBuilder body_of(const IrOp *loop, Span span) {
 }
 
 /* Is a bit of the thread's number set? */
-static IrValue *has_bit(Expand *x, IrBuilder *b, int64_t bit) {
+static IrValue *has_bit(Lower *x, IrBuilder *b, int64_t bit) {
     IrValue *one = thread_bits(x, bit, 0);
     return ir_binary(b, IR_NE, one, constant(b, 0));
 }
@@ -237,7 +237,7 @@ static IrValue *segment_total(Scan *s, Unit *u) {
 
 /* Of a line that spans warps: the totals of the warps before this one. */
 static IrValue *warps_before(Scan *s, Unit *u, IrValue *total) {
-    Expand *x = s->l.x;
+    Lower *x = s->l.x;
     IrBuilder *b = &u->b;
     int64_t span = s->l.segments / 32;
     Dist warp_dist = {.rank = 1, .term_count = 1, .terms = {{DIST_WARP, 0, x->num_warps - 1, 0, 1}}};
@@ -259,9 +259,9 @@ static IrValue *warps_before(Scan *s, Unit *u, IrValue *total) {
 
 /* Of a line that spans blocks: the totals of the blocks before this one. */
 static IrValue *blocks_before(Scan *s, Unit *u) {
-    Expand *x = s->l.x;
+    Lower *x = s->l.x;
     Dist rank = {.rank = 1, .term_count = 1, .terms = {{DIST_BLOCK, 0, x->cluster - 1, 0, 1}}};
-    IrValue *totals = expand_found_by_blocks(x, s->total), *own = dist_base(x, &rank, 0), *before = s->neutral, *sum = NULL;
+    IrValue *totals = lower_found_by_blocks(x, s->total), *own = dist_base(x, &rank, 0), *before = s->neutral, *sum = NULL;
     IrBuilder *b = &u->b;
     for (int64_t k = 0; k < x->cluster; k++) {
         IrValue *at = constant(b, s->reverse ? x->cluster - 1 - k : k);
@@ -278,12 +278,12 @@ static IrValue *blocks_before(Scan *s, Unit *u) {
 
 /* What stands before the unit's segment in its line. */
 static IrValue *before_segment(Scan *s, Unit *u) {
-    Expand *x = s->l.x;
+    Lower *x = s->l.x;
     IrBuilder *b = &u->b;
     if (s->l.segments == 1) return s->neutral;
     IrValue *total = segment_total(s, u), *before = s->neutral;
     for (int64_t bit = 1; bit < 32 && bit < s->l.segments; bit *= 2) {
-        IrValue *other = expand_shuffle(x, b, total, bit);
+        IrValue *other = lower_shuffle(x, b, total, bit);
         IrValue *sum = ir_binary(b, s->combine, other, before);
         before = ir_select(b, has_bit(x, b, bit), sum, before);
         total = ir_binary(b, s->combine, total, other);
@@ -320,28 +320,28 @@ static void bind_totals(const Scan *s, const Unit *u) {
         const IrAttr *axes = ir_attr(op, "axes");
         if (op->opcode != IR_TILE_REDUCE || op->block != scan->block || axes->count != 1 || axes->ints[0] != s->l.axis) continue;
         if (strcmp(ir_attr_str(op, "kind", ""), ir_attr_str(scan, "kind", "")) != 0 || ir_attr_bool(op, "apart")) continue;
-        if (expand_rep(s->l.x, &op->results[0])) continue;
-        expand_bind_scalar(s->l.x, &op->results[0], s->total);
+        if (lower_rep(s->l.x, &op->results[0])) continue;
+        lower_bind_scalar(s->l.x, &op->results[0], s->total);
     }
 }
 
-static void expand_recurrence(Expand *x, IrOp *op);
+static void lower_recurrence(Lower *x, IrOp *op);
 
-void expand_scan(Expand *x, IrOp *op) {
+void lower_scan(Lower *x, IrOp *op) {
     IrValue *result = &op->results[0];
     if (op->operand_count > 1) {
-        expand_recurrence(x, op);
+        lower_recurrence(x, op);
         return;
     }
     int64_t blocks = blocks_of(x, op);
     Scan s = {.l = lines_of(x, op, blocks > 0 ? blocks : 1)};
     s.reverse = ir_attr_bool(op, "reverse");
     s.exclusive = ir_attr_bool(op, "exclusive");
-    s.neutral = expand_identity(x, &x->b, ir_attr_str(op, "kind", ""), result->type->dtype, &s.combine);
+    s.neutral = lower_identity(x, &x->b, ir_attr_str(op, "kind", ""), result->type->dtype, &s.combine);
     bool split = blocks < 0 || (blocks > 1 && (s.l.segments != s.l.threads || s.l.rows > 1));
-    if (split) expand_error(x, op, "a scan over lanes that a cluster's blocks do not hold one behind the other");
+    if (split) lower_error(x, op, "a scan over lanes that a cluster's blocks do not hold one behind the other");
     if (split || !s.l.n || !s.l.rows) {
-        expand_bind_scalar(x, result, s.neutral);
+        lower_bind_scalar(x, result, s.neutral);
         return;
     }
     if (x->b.block != x->to->body || x->scratch_pointers.len) scratch_begin(x); /* else nobody has read anything there */
@@ -354,9 +354,9 @@ void expand_scan(Expand *x, IrOp *op) {
     if (s.l.line) {
         u = open_rounds(&s.l);
         fill_ends(&s, &u);
-        expand_barrier(x);
+        lower_barrier(x);
     } else {
-        expand_barrier(x);
+        lower_barrier(x);
         u = open_rounds(&s.l);
     }
     IrValue *before = before_segment(&s, &u);
@@ -365,7 +365,7 @@ void expand_scan(Expand *x, IrOp *op) {
     bind_totals(&s, &u);
     IrOp *loop = x->b.block->parent;
     if (x->gpu && loop && loop->opcode == IR_FOR) ir_attr_set_bool(loop, "scans", true); /* pipeline_scan_loads */
-    expand_barrier(x);
+    lower_barrier(x);
     ResultMap r;
     if (blocks > 1)
         result_map_open_in_block(x, result, &r);
@@ -424,7 +424,7 @@ static Pair pair_of_segment(const Recurrence *s, Unit *u) {
 
 /* Of a line that spans warps: h behind the warps before this one. */
 static IrValue *behind_warps(const Recurrence *s, Unit *u, Pair total, IrValue *h) {
-    Expand *x = s->b.x;
+    Lower *x = s->b.x;
     IrBuilder *b = &u->b;
     int64_t span = s->b.segments / 32;
     Dist warp_dist = {.rank = 1, .term_count = 1, .terms = {{DIST_WARP, 0, x->num_warps - 1, 0, 1}}};
@@ -445,7 +445,7 @@ static IrValue *behind_warps(const Recurrence *s, Unit *u, Pair total, IrValue *
 
 /* h before the unit's first lane. */
 static IrValue *h_before(const Recurrence *s, Unit *u) {
-    Expand *x = s->b.x;
+    Lower *x = s->b.x;
     IrBuilder *b = &u->b;
     IrValue *h = NULL, *at[DIST_MAX_RANK];
     memcpy(at, u->at, sizeof at);
@@ -456,7 +456,7 @@ static IrValue *h_before(const Recurrence *s, Unit *u) {
     if (s->b.segments == 1) return h ? h : s->zero;
     Pair total = pair_of_segment(s, u), before = {s->one, s->zero};
     for (int64_t bit = 1; bit < 32 && bit < s->b.segments; bit *= 2) {
-        Pair other = {expand_shuffle(x, b, total.a, bit), expand_shuffle(x, b, total.b, bit)};
+        Pair other = {lower_shuffle(x, b, total.a, bit), lower_shuffle(x, b, total.b, bit)};
         IrValue *later = has_bit(x, b, bit);
         before = pair_select(b, later, pair_then(b, other, before), before);
         total = pair_then(b, pair_select(b, later, other, total), pair_select(b, later, total, other));
@@ -476,7 +476,7 @@ static void recur_segment(const Recurrence *s, Unit *u, IrValue *before) {
     ir_yield(&in, 1, &h);
 }
 
-static void expand_recurrence(Expand *x, IrOp *op) {
+static void lower_recurrence(Lower *x, IrOp *op) {
     IrValue *result = &op->results[0];
     const IrType *type = ir_type_scalar(x->module, result->type->dtype);
     Recurrence s = {.b = lines_of(x, op, 1), .reverse = ir_attr_bool(op, "reverse"), .starts = op->operand_count > 2};
@@ -484,9 +484,9 @@ static void expand_recurrence(Expand *x, IrOp *op) {
     s.zero = ir_const_float(&x->b, type, 0);
     s.one = ir_const_float(&x->b, type, 1);
     bool split = blocks_of(x, op) != 1;
-    if (split) expand_error(x, op, "a linear scan over lanes of several blocks");
+    if (split) lower_error(x, op, "a linear scan over lanes of several blocks");
     if (split || !s.b.n || !s.b.rows) {
-        expand_bind_scalar(x, result, s.zero);
+        lower_bind_scalar(x, result, s.zero);
         return;
     }
     scratch_begin(x);
@@ -500,11 +500,11 @@ static void expand_recurrence(Expand *x, IrOp *op) {
         s.totals_a = scratch_array(x, type->dtype, x->num_warps, "factors");
         s.totals_b = scratch_array(x, type->dtype, x->num_warps, "totals");
     }
-    expand_barrier(x);
+    lower_barrier(x);
     Unit u = open_rounds(&s.b);
     recur_segment(&s, &u, h_before(&s, &u));
     close_rounds(&u);
-    expand_barrier(x);
+    lower_barrier(x);
     ResultMap r;
     result_map_open(x, result, &r);
     result_map_close(x, result, &r, exchange_get(&r.inner, &s.b.lanes, r.at));
@@ -525,7 +525,7 @@ typedef struct {
     IrValue *value, *index; /* index i32, -1: none */
 } Best;
 
-static IrValue *integer(Expand *x, IrBuilder *b, int64_t value) {
+static IrValue *integer(Lower *x, IrBuilder *b, int64_t value) {
     return ir_const_int(b, ir_type_scalar(x->module, DTYPE_I32), value);
 }
 
@@ -539,7 +539,7 @@ static IrValue *better(const Arg *s, IrBuilder *b, IrValue *a, IrValue *c) {
 
 /* The better of two, at a tie the one of lower index. */
 static Best choose(const Arg *s, IrBuilder *b, Best x, Best y) {
-    Expand *e = s->l.x;
+    Lower *e = s->l.x;
     IrValue *none = ir_binary(b, IR_LT, x.index, integer(e, b, 0));
     IrValue *exists = ir_binary(b, IR_LE, integer(e, b, 0), y.index);
     IrValue *wins = better(s, b, y.value, x.value), *loses = better(s, b, x.value, y.value);
@@ -555,7 +555,7 @@ static IrValue *compared(const Arg *s, IrBuilder *b, IrValue *v) {
 }
 
 static Best best_of_segment(const Arg *s, Unit *u) {
-    Expand *x = s->l.x;
+    Lower *x = s->l.x;
     IrBuilder *b = &u->b;
     const IrType *type = ir_type_scalar(x->module, s->compute), *own = s->l.lanes.type;
     IrValue *zero = dtype_is_float(s->compute) ? ir_const_float(b, type, 0) : ir_const_int(b, type, 0);
@@ -584,7 +584,7 @@ static Best best_of_segment(const Arg *s, Unit *u) {
 }
 
 static Best best_of_warps(const Arg *s, Unit *u, Best best) {
-    Expand *x = s->l.x;
+    Lower *x = s->l.x;
     IrBuilder *b = &u->b;
     int64_t span = s->l.segments / 32;
     Dist warp_dist = {.rank = 1, .term_count = 1, .terms = {{DIST_WARP, 0, x->num_warps - 1, 0, 1}}};
@@ -609,7 +609,7 @@ static void find_best(const Arg *s) {
     IrBuilder *b = &u.b;
     Best best = best_of_segment(s, &u);
     for (int64_t bit = 1; bit < 32 && bit < s->l.segments; bit *= 2) {
-        Best other = {expand_shuffle(s->l.x, b, best.value, bit), expand_shuffle(s->l.x, b, best.index, bit)};
+        Best other = {lower_shuffle(s->l.x, b, best.value, bit), lower_shuffle(s->l.x, b, best.index, bit)};
         best = choose(s, b, best, other);
     }
     if (s->values) best = best_of_warps(s, &u, best);
@@ -619,12 +619,12 @@ static void find_best(const Arg *s) {
 }
 
 static void set_present(Arg *s) {
-    Expand *x = s->l.x;
+    Lower *x = s->l.x;
     PresenceAxis p = presence_in(x->presence, s->l.op->operands[0]).axes[s->l.axis];
     int64_t c;
     if (!p.hi) return;
-    if (!aff_is_const(p.lo, &c) || c > 0) s->lo = expand_aff(x, &x->b, p.lo);
-    if (!aff_is_const(p.hi, &c) || c < s->l.n) s->hi = expand_aff(x, &x->b, p.hi);
+    if (!aff_is_const(p.lo, &c) || c > 0) s->lo = lower_aff(x, &x->b, p.lo);
+    if (!aff_is_const(p.hi, &c) || c < s->l.n) s->hi = lower_aff(x, &x->b, p.hi);
 }
 
 /* The number of the line that a lane of the result stands for. */
@@ -641,14 +641,14 @@ static IrValue *line_number(const Arg *s, ResultMap *r) {
     return row;
 }
 
-void expand_arg(Expand *x, IrOp *op) {
+void lower_arg(Lower *x, IrOp *op) {
     IrValue *result = &op->results[0];
     Dtype own = op->operands[0]->type->dtype;
     bool narrow = dtype_size(own) < 4;
     Arg s = {.l = lines_of(x, op, 1), .largest = strcmp(ir_attr_str(op, "kind", ""), "max") == 0};
     s.compute = !narrow ? own : dtype_is_float(own) ? DTYPE_F32 : DTYPE_I32;
     if (!s.l.n || !s.l.rows) {
-        expand_bind_scalar(x, result, ir_const_int(&x->b, ir_type_scalar(x->module, DTYPE_I64), -1));
+        lower_bind_scalar(x, result, ir_const_int(&x->b, ir_type_scalar(x->module, DTYPE_I64), -1));
         return;
     }
     scratch_begin(x);
@@ -659,9 +659,9 @@ void expand_arg(Expand *x, IrOp *op) {
         s.indices = scratch_array(x, DTYPE_I32, x->num_warps, "indices");
     }
     set_present(&s);
-    expand_barrier(x);
+    lower_barrier(x);
     find_best(&s);
-    expand_barrier(x);
+    lower_barrier(x);
     ResultMap r;
     result_map_open(x, result, &r);
     IrBuilder *b = &r.inner;

@@ -75,7 +75,7 @@ static bool same_threads(const Rep *rep, const Dist *at) {
     return true;
 }
 
-IrValue *rep_get(Expand *x, IrBuilder *b, const Rep *rep, const Dist *at, IrValue *const *index, int64_t width) {
+IrValue *rep_get(Lower *x, IrBuilder *b, const Rep *rep, const Dist *at, IrValue *const *index, int64_t width) {
     if (!rep->is_frag) return rep->value;
     IrValue *operands[DIST_MAX_DIMS + 1] = {rep->value};
     bool same = same_threads(rep, at);
@@ -99,7 +99,7 @@ bool rep_is_own(const Rep *rep, const Dist *dist) {
     return true;
 }
 
-IrValue *rep_materialise(Expand *x, const Rep *rep, const Dist *dist, Dtype dtype) {
+IrValue *rep_materialise(Lower *x, const Rep *rep, const Dist *dist, Dtype dtype) {
     if (rep_is_own(rep, dist)) return rep->value;
     IrBuilder inner;
     IrValue *index[DIST_MAX_DIMS];

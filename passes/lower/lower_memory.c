@@ -6,14 +6,14 @@
 #include <string.h>
 
 /* The index tile as the tile sees it whose axes it gives from `first` on. */
-static Rep index_lanes(Expand *x, IrValue *index, int first) {
-    Rep rep = *expand_rep(x, index);
+static Rep index_lanes(Lower *x, IrValue *index, int first) {
+    Rep rep = *lower_rep(x, index);
     for (unsigned a = 0; rep.is_frag && a < rep.dist.rank; a++)
         if (rep.axis_map[a] >= 0) rep.axis_map[a] += first;
     return rep;
 }
 
-static AccessPlan slice_of(Expand *x, IrOp *op) {
+static AccessPlan slice_of(Lower *x, IrOp *op) {
     IrSlice slice = ir_slice(op);
     IrValue *tensor = op->operands[slice.base];
     AccessPlan s = {.tensor = tensor, .type = tensor->type, .rank = slice.rank, .width = 1};
@@ -21,7 +21,7 @@ static AccessPlan slice_of(Expand *x, IrOp *op) {
     s.view = is_view(tensor) ? tensor->def : NULL;
     for (; is_view(tensor); tensor = tensor->def->operands[0]) s.depth++;
     s.inside_view = ARENA_ARRAY(x->ctx->scratch, IrValue *, s.depth + 1);
-    s.pointer = expand_scalar(x, tensor);
+    s.pointer = lower_scalar(x, tensor);
     s.facts = ir_facts_at(x->ctx->scratch, op);
     aff_facts_effort(s.facts, 64); /* a check left in costs less than a long search */
     for (unsigned i = 0; i < s.rank; i++) {
@@ -42,7 +42,7 @@ static AccessPlan slice_of(Expand *x, IrOp *op) {
 }
 
 /* The vector width in elements that this access may use. */
-static int64_t slice_vector(Expand *x, const AccessPlan *s, const Dist *dist) {
+static int64_t slice_vector(Lower *x, const AccessPlan *s, const Dist *dist) {
     if (!x->gpu || !s->rank || s->view) return 1;
     unsigned last = s->rank - 1;
     if (s->tile_axis[last] < 0 || s->step[last] != 1 || s->stride[last] != aff_const(x->module->affs, 1)) return 1;
@@ -67,7 +67,7 @@ typedef struct {
     bool low, end, extent, pad; /* a run-time check is needed */
 } AxisChecks;
 
-static AxisChecks axis_checks(Expand *x, const AccessPlan *s, unsigned i, const Dist *dist) {
+static AxisChecks axis_checks(Lower *x, const AccessPlan *s, unsigned i, const Dist *dist) {
     AffCtx *c = x->module->affs;
     const Aff *begin = ir_aff_of(x->module, s->begin[i]), *extent = s->type->extents[i];
     AxisChecks need = {.low = !aff_prove_nonneg(s->facts, begin)};
@@ -84,15 +84,15 @@ static AxisChecks axis_checks(Expand *x, const AccessPlan *s, unsigned i, const 
 }
 
 /* The number of lanes of axis i before the slice or the tensor ends. */
-static const Aff *slice_limit(Expand *x, const AccessPlan *s, unsigned i) {
+static const Aff *slice_limit(Lower *x, const AccessPlan *s, unsigned i) {
     AffCtx *c = x->module->affs;
     const Aff *end = aff_min(c, ir_aff_of(x->module, s->end[i]), s->type->extents[i]);
     return aff_sub(c, end, ir_aff_of(x->module, s->begin[i]));
 }
 
-AccessPlan access_plan(Expand *x, IrOp *op, const Dist *dist) {
+AccessPlan access_plan(Lower *x, IrOp *op, const Dist *dist) {
     AccessPlan plan = slice_of(x, op);
-    if (dist) plan.width = is_turned(x, dist) ? turned_width(x, op, &plan, dist) : slice_vector(x, &plan, dist);
+    if (dist) plan.width = is_rotated(x, dist) ? rotated_width(x, op, &plan, dist) : slice_vector(x, &plan, dist);
     return plan;
 }
 
@@ -105,7 +105,7 @@ static IrValue *or_zero(IrBuilder *b, IrValue *v) {
 }
 
 /* The offset of a lane along an axis that an index tile gives; outside of the tensor the lane is masked. */
-static IrValue *gathered_index(Expand *x, IrBuilder *inner, const AccessPlan *s, unsigned i, const Dist *dist, IrValue *const *index,
+static IrValue *gathered_index(Lower *x, IrBuilder *inner, const AccessPlan *s, unsigned i, const Dist *dist, IrValue *const *index,
                                IrValue **mask) {
     IrValue *at = ir_cast(inner, rep_get(x, inner, &s->lanes[i], dist, index, 1), ir_type_index(x->module));
     *mask = mask_and(inner, *mask, ir_binary(inner, IR_LE, ir_const_index(inner, 0), at));
@@ -114,10 +114,10 @@ static IrValue *gathered_index(Expand *x, IrBuilder *inner, const AccessPlan *s,
 }
 
 /* A value of the view's region at kernel level: its own ops again, what it takes from outside as it is. */
-static IrValue *view_value(Expand *x, IrBuilder *inner, const IrOp *view, IrValueMap *done, IrValue *v) {
+static IrValue *view_value(Lower *x, IrBuilder *inner, const IrOp *view, IrValueMap *done, IrValue *v) {
     IrValue *known = ir_value_map_get(done, v), *operands[4];
     if (known != v) return known;
-    if (!v->def || v->def->block != view->regions[0]) return expand_scalar(x, v);
+    if (!v->def || v->def->block != view->regions[0]) return lower_scalar(x, v);
     for (unsigned i = 0; i < v->def->operand_count && i < 4; i++) operands[i] = view_value(x, inner, view, done, v->def->operands[i]);
     IrOp *copy = ir_op_create(inner, v->def->opcode, v->def->operand_count, operands, 1, &v->type);
     copy->attrs = v->def->attrs;
@@ -126,7 +126,7 @@ static IrValue *view_value(Expand *x, IrBuilder *inner, const IrOp *view, IrValu
 }
 
 /* From the indices `at` of a view to those of what it sees, in place; outside of that the lane is masked. */
-static void through_view(Expand *x, IrBuilder *inner, const IrOp *view, IrValue **at, IrValue **mask) {
+static void through_view(Lower *x, IrBuilder *inner, const IrOp *view, IrValue **at, IrValue **mask) {
     const IrBlock *map = view->regions[0];
     const IrType *base = view->operands[0]->type;
     IrValueMap *done = ir_value_map_create(x->ctx->scratch);
@@ -139,7 +139,7 @@ static void through_view(Expand *x, IrBuilder *inner, const IrOp *view, IrValue 
 }
 
 /* The offset in the tensor behind the views of an access; outside of any of them the lane is masked. */
-static IrValue *view_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, IrValue **at, IrValue **mask) {
+static IrValue *view_offset(Lower *x, IrBuilder *inner, const AccessPlan *s, IrValue **at, IrValue **mask) {
     const IrOp *view = s->view;
     IrValue *sum = NULL;
     for (unsigned d = 0; d < s->depth; d++, view = view->operands[0]->def) {
@@ -151,21 +151,21 @@ static IrValue *view_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, Ir
     return or_zero(inner, sum);
 }
 
-/* The offset of a lane along the axis of a turned row, or of a piece that is one access; *fixed: what is invariant. */
-static IrValue *turned_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, unsigned i, const Dist *dist, IrValue *const *index,
-                              IrValue **fixed, IrValue **mask) {
-    IrValue *limit = turned_limit(x, slice_limit(x, s, i)), *local = or_zero(inner, dist_local(inner, dist, 0, index));
+/* The offset of a lane along the axis of a rotated row, or of a piece that is one access; *fixed: what is invariant. */
+static IrValue *rotated_offset(Lower *x, IrBuilder *inner, const AccessPlan *s, unsigned i, const Dist *dist, IrValue *const *index,
+                               IrValue **fixed, IrValue **mask) {
+    IrValue *limit = rotated_limit(x, slice_limit(x, s, i)), *local = or_zero(inner, dist_local(inner, dist, 0, index));
     if (s->width == 1) {
-        *mask = mask_and(inner, *mask, turned_present(x, inner, dist, index, limit));
-        return turned_lane(x, inner, dist, index);
+        *mask = mask_and(inner, *mask, rotated_present(x, inner, dist, index, limit));
+        return rotated_lane(x, inner, dist, index);
     }
     IrValue *base = dist_base(x, dist, 0);
-    *fixed = base ? ir_binary(&x->b, IR_SUB, base, x->turn) : ir_binary(&x->b, IR_SUB, ir_const_index(&x->b, 0), x->turn);
-    *mask = mask_and(inner, *mask, turned_whole(x, inner, dist, local, limit));
+    *fixed = base ? ir_binary(&x->b, IR_SUB, base, x->rotation) : ir_binary(&x->b, IR_SUB, ir_const_index(&x->b, 0), x->rotation);
+    *mask = mask_and(inner, *mask, rotated_whole(x, inner, dist, local, limit));
     return local;
 }
 
-IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *s, const Dist *dist, IrValue *const *index, IrValue **mask_out) {
+IrValue *access_offset(Lower *x, IrBuilder *inner, AccessPlan *s, const Dist *dist, IrValue *const *index, IrValue **mask_out) {
     IrBuilder *outer = &x->b;
     IrValue *fixed = NULL, *moving = NULL, *mask = NULL, *whole[DIST_MAX_RANK] = {NULL};
     for (unsigned i = 0; i < s->rank; i++) {
@@ -174,10 +174,10 @@ IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *s, const Dist *d
             if (!s->view) moving = index_add(inner, moving, ir_binary(inner, IR_MUL, whole[i], ir_aff_emit(outer, s->stride[i])));
             continue;
         }
-        IrValue *begin = expand_scalar(x, s->begin[i]), *at = begin, *local = NULL;
-        if (s->tile_axis[i] >= 0 && is_turned(x, dist)) {
+        IrValue *begin = lower_scalar(x, s->begin[i]), *at = begin, *local = NULL;
+        if (s->tile_axis[i] >= 0 && is_rotated(x, dist)) {
             IrValue *stride = ir_aff_emit(outer, s->stride[i]);
-            local = turned_offset(x, inner, s, i, dist, index, &at, &mask);
+            local = rotated_offset(x, inner, s, i, dist, index, &at, &mask);
             bool is_first = ir_aff_of(x->module, s->begin[i]) == aff_const(x->module->affs, 0);
             if (at != begin || !is_first) fixed = index_add(outer, fixed, ir_binary(outer, IR_MUL, at, stride));
             moving = index_add(inner, moving, ir_binary(inner, IR_MUL, local, stride));
@@ -191,7 +191,7 @@ IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *s, const Dist *d
             if (base) at = ir_binary(outer, IR_ADD, at, index_mul_const(outer, base, s->step[i]));
             local = dist_local(inner, dist, a, index);
             if (local) local = index_mul_const(inner, local, s->step[i]);
-            IrValue *limit = need.end ? expand_scalar(x, s->end[i]) : extent;
+            IrValue *limit = need.end ? lower_scalar(x, s->end[i]) : extent;
             if (need.end && extent) limit = ir_binary(outer, IR_MIN, limit, extent);
             if (limit) limit = ir_binary(outer, IR_SUB, limit, at);
             if (need.pad) {
@@ -221,13 +221,13 @@ static void set_access_attrs(IrOp *access, const IrOp *from, int64_t width, Dtyp
     if (cache) ir_attr_set_str(access, "cache", cache);
 }
 
-static IrValue *pad_of(Expand *x, IrBuilder *b, const IrOp *op, Dtype dtype) {
+static IrValue *pad_of(Lower *x, IrBuilder *b, const IrOp *op, Dtype dtype) {
     const IrAttr *pad = ir_attr(op, "pad");
     return ir_const_float(b, ir_type_scalar(x->module, dtype), pad ? pad->number : 0);
 }
 
 /* What a masked lane reads: the pad of the outermost view that it is inside of, `outside` of none. */
-static IrValue *view_pad(Expand *x, IrBuilder *b, const AccessPlan *s, const IrOp *op, IrValue *outside) {
+static IrValue *view_pad(Lower *x, IrBuilder *b, const AccessPlan *s, const IrOp *op, IrValue *outside) {
     const IrOp *view = s->view;
     bool reads_outside = ir_attr(op, "pad") || ir_slice(op).gather_axis >= 0;
     IrValue *value = reads_outside && s->inside_view[0] ? outside : NULL;
@@ -238,7 +238,7 @@ static IrValue *view_pad(Expand *x, IrBuilder *b, const AccessPlan *s, const IrO
     return value;
 }
 
-static IrValue *emit_load(Expand *x, IrBuilder *b, IrOp *op, const AccessPlan *s, IrValue *offset, IrValue *mask, int64_t width) {
+static IrValue *emit_load(Lower *x, IrBuilder *b, IrOp *op, const AccessPlan *s, IrValue *offset, IrValue *mask, int64_t width) {
     Dtype dtype = s->type->dtype;
     const IrType *type = ir_type_vec(x->module, dtype, (unsigned)width);
     IrValue *operands[4] = {s->pointer, offset, mask, NULL};
@@ -250,11 +250,11 @@ static IrValue *emit_load(Expand *x, IrBuilder *b, IrOp *op, const AccessPlan *s
 }
 
 /* The element offset of the lane along the last axis, the others being dropped; *mask: and these are inside. */
-static IrValue *lane_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, const Dist *dist, IrValue *lane, IrValue **mask) {
+static IrValue *lane_offset(Lower *x, IrBuilder *inner, const AccessPlan *s, const Dist *dist, IrValue *lane, IrValue **mask) {
     IrBuilder *outer = &x->b;
     IrValue *row = NULL;
     for (unsigned i = 0; i < s->rank; i++) {
-        IrValue *begin = expand_scalar(x, s->begin[i]);
+        IrValue *begin = lower_scalar(x, s->begin[i]);
         row = index_add(outer, row, ir_binary(outer, IR_MUL, begin, ir_aff_emit(outer, s->stride[i])));
         if (s->tile_axis[i] >= 0) continue;
         AxisChecks need = axis_checks(x, s, i, dist);
@@ -264,16 +264,16 @@ static IrValue *lane_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, co
     return index_add(inner, row, lane);
 }
 
-/* The pieces of a turned row that are no one access: their elements one by one, then put where the pieces are. */
-static IrValue *load_edges(Expand *x, IrOp *op, const AccessPlan *plan, const Dist *dist, IrValue *frag) {
-    const IrType *type = ir_type_scalar(x->module, plan->type->dtype), *piece = ir_type_frag(x->module, type->dtype, 1, &x->turned);
-    TurnedEdges e = turned_edges(x, dist, turned_limit(x, slice_limit(x, plan, plan->rank - 1)), 1, &frag->type);
+/* The pieces of a rotated row that are no one access: their elements one by one, then put where the pieces are. */
+static IrValue *load_edges(Lower *x, IrOp *op, const AccessPlan *plan, const Dist *dist, IrValue *frag) {
+    const IrType *type = ir_type_scalar(x->module, plan->type->dtype), *piece = ir_type_frag(x->module, type->dtype, 1, &x->rotated);
+    RotatedEdges e = rotated_edges(x, dist, rotated_limit(x, slice_limit(x, plan, plan->rank - 1)), 1, &frag->type);
     IrValue *edges[2], *index[DIST_MAX_DIMS], *at[DIST_MAX_DIMS + 1] = {frag}, *mask, *j;
     for (unsigned k = 0; k < 2; k++) {
-        IrOp *map = ir_map(&x->b, 1, &x->turned, 1, &piece);
+        IrOp *map = ir_map(&x->b, 1, &x->rotated, 1, &piece);
         IrBuilder inner = ir_builder_at_end(map->regions[0]), after = x->b;
         x->b = ir_builder_before(map);
-        IrValue *lane = turned_edge_lane(x, &inner, &e, k, map->regions[0]->args[0], &mask);
+        IrValue *lane = rotated_edge_lane(x, &inner, &e, k, map->regions[0]->args[0], &mask);
         IrValue *offset = lane_offset(x, &inner, plan, dist, lane, &mask);
         IrValue *value = emit_load(x, &inner, op, plan, offset, mask, 1);
         x->b = after;
@@ -285,7 +285,7 @@ static IrValue *load_edges(Expand *x, IrOp *op, const AccessPlan *plan, const Di
     for (unsigned i = 0; i < dist->dim_count; i++) at[i + 1] = index[i];
     IrValue *value = ir_result(ir_op_create(&inner, IR_FRAG_GET, dist->dim_count + 1, at, 1, &type), 0);
     for (unsigned k = 0; k < 2; k++) {
-        IrValue *inside = turned_in_edge(x, &inner, &e, k, index, &j);
+        IrValue *inside = rotated_in_edge(x, &inner, &e, k, index, &j);
         IrValue *edge = ir_result(ir_op_create(&inner, IR_FRAG_GET, 2, (IrValue *[]){edges[k], j}, 1, &type), 0);
         value = ir_select(&inner, inside, edge, value);
     }
@@ -295,14 +295,14 @@ static IrValue *load_edges(Expand *x, IrOp *op, const AccessPlan *plan, const Di
     ir_yield(&x->b, 1, &value);
     IrBuilder otherwise = ir_builder_at_end(e.branch->regions[1]);
     ir_yield(&otherwise, 1, &frag);
-    turned_edges_end(x, &e);
+    rotated_edges_end(x, &e);
     return ir_result(e.branch, 0);
 }
 
 enum { LOADS_AT_ONCE = 4 };
 
 /* So many elements of a thread, one each: nvcc writes a branch around each, and no two of them are in flight. */
-static void predicate_lanes(const Expand *x, const AccessPlan *plan, const Dist *dist, const IrValue *loaded) {
+static void predicate_lanes(const Lower *x, const AccessPlan *plan, const Dist *dist, const IrValue *loaded) {
     IrOp *load = loaded->def;
     if (!x->gpu || !load || load->opcode != IR_MEM_LOAD || load->operand_count < 4 || plan->width > 1 || plan->view) return;
     if (is_stored_to(plan->tensor)) return;
@@ -311,14 +311,14 @@ static void predicate_lanes(const Expand *x, const AccessPlan *plan, const Dist 
     if (elements >= LOADS_AT_ONCE) ir_attr_set_bool(load, "predicated", true);
 }
 
-void expand_load(Expand *x, IrOp *op) {
+void lower_load(Lower *x, IrOp *op) {
     IrValue *result = &op->results[0], *mask;
-    expand_order(x, op);
+    lower_order(x, op);
     if (result->type->kind != IR_TYPE_TILE) {
         Dist none = {.dim_count = 1, .dims = {{.extent = 1}}};
         AccessPlan plan = access_plan(x, op, NULL);
         IrValue *offset = access_offset(x, &x->b, &plan, &none, NULL, &mask);
-        expand_bind_scalar(x, result, emit_load(x, &x->b, op, &plan, offset, mask, 1));
+        lower_bind_scalar(x, result, emit_load(x, &x->b, op, &plan, offset, mask, 1));
         return;
     }
     Dist dist = dist_of(result->type);
@@ -336,12 +336,12 @@ void expand_load(Expand *x, IrOp *op) {
     predicate_lanes(x, &plan, &dist, value);
     ir_yield(&inner, 1, &value);
     IrValue *frag = ir_result(map, 0);
-    if (plan.width > 1 && is_turned(x, &dist)) frag = load_edges(x, op, &plan, &dist, frag);
-    expand_bind_frag(x, result, frag, &dist);
+    if (plan.width > 1 && is_rotated(x, &dist)) frag = load_edges(x, op, &plan, &dist, frag);
+    lower_bind_frag(x, result, frag, &dist);
 }
 
 /* Lanes and warps that hold copies leave the store to the first of them. */
-IrValue *owner_mask(Expand *x, const Dist *dist) {
+IrValue *owner_mask(Lower *x, const Dist *dist) {
     if (!x->gpu || PLANTED(10)) return NULL;
     Dist copies = {.rank = 1};
     if (dist->free_lanes) copies.terms[copies.term_count++] = (DistTerm){DIST_LANE, 0, dist->free_lanes, 0, 1};
@@ -355,14 +355,14 @@ IrValue *owner_mask(Expand *x, const Dist *dist) {
 }
 
 /* A wide store is masked as one: what is present must begin and end where accesses do. */
-static int64_t whole_pieces(Expand *x, IrValue *tile, const AccessPlan *plan, const Aff *const *checked) {
+static int64_t whole_pieces(Lower *x, IrValue *tile, const AccessPlan *plan, const Aff *const *checked) {
     int64_t width = plan->width;
     if (width == 1) return 1;
     Dist dist = dist_of(tile->type);
     unsigned axis = (unsigned)plan->tile_axis[plan->rank - 1];
     PresenceAxis p = presence_in(x->presence, tile).axes[axis];
     bool covered = p.hi && checked[axis] && aff_prove_le(plan->facts, checked[axis], p.hi);
-    if (is_turned(x, &dist))
+    if (is_rotated(x, &dist))
         return (!p.hi || covered) && (!p.lo || aff_prove_le(plan->facts, p.lo, aff_const(x->module->affs, 0))) ? width : 1;
     while (width > 1 && p.lo && aff_known_divisor(plan->facts, p.lo, width) % width) width /= 2;
     while (width > 1 && p.hi && !covered && aff_known_divisor(plan->facts, p.hi, width) % width) width /= 2;
@@ -370,11 +370,11 @@ static int64_t whole_pieces(Expand *x, IrValue *tile, const AccessPlan *plan, co
 }
 
 /* With --deterministic an update is no atomic one: threads must not meet in an element. */
-static bool meets_itself(Expand *x, IrOp *op) {
+static bool meets_itself(Lower *x, IrOp *op) {
     if (!x->gpu || !x->ctx->deterministic || ir_slice(op).gather_axis < 0 || ir_attr_bool(op, "unique") ||
         !dtype_is_float(op->operands[0]->type->dtype) || strcmp(ir_attr_str(op, "mode", ""), "add") != 0)
         return false;
-    expand_error(x, op, "a scatter of float sums with --deterministic: claim unique=true where no index comes twice");
+    lower_error(x, op, "a scatter of float sums with --deterministic: claim unique=true where no index comes twice");
     return true;
 }
 
@@ -388,7 +388,7 @@ typedef struct {
     const Aff *checked[DIST_MAX_RANK]; /* axes whose lanes are held against this limit anyway */
 } StorePlan;
 
-static void plan_pieces(Expand *x, IrOp *op, StorePlan *s) {
+static void plan_pieces(Lower *x, IrOp *op, StorePlan *s) {
     bool is_tile = op->operands[0]->type->kind == IR_TYPE_TILE;
     s->plan = access_plan(x, op, is_tile ? &s->dist : NULL);
     for (unsigned i = 0; i < s->plan.rank; i++)
@@ -397,7 +397,7 @@ static void plan_pieces(Expand *x, IrOp *op, StorePlan *s) {
 }
 
 /* The widest pieces that exchanges within a warp lead to, where they pay. */
-static void widen_pieces(Expand *x, IrOp *op, StorePlan *s) {
+static void widen_pieces(Lower *x, IrOp *op, StorePlan *s) {
     const IrType *tile = op->operands[0]->type;
     int axis = s->plan.rank ? s->plan.tile_axis[s->plan.rank - 1] : -1;
     StorePlan wide = {.checked = {0}};
@@ -414,11 +414,11 @@ static void widen_pieces(Expand *x, IrOp *op, StorePlan *s) {
 }
 
 /* Single elements by lanes that are neighbours in memory, where the exchanges pay. */
-static void gather_lanes(Expand *x, IrOp *op, StorePlan *s) {
+static void gather_lanes(Lower *x, IrOp *op, StorePlan *s) {
     const IrType *tile = op->operands[0]->type;
     int axis = s->plan.rank ? s->plan.tile_axis[s->plan.rank - 1] : -1;
     StorePlan gathered = {.gathered = true};
-    if (!x->gpu || axis < 0 || s->plan.view || s->plan.width > 1 || s->plan.step[s->plan.rank - 1] != 1 || is_turned(x, &s->dist)) return;
+    if (!x->gpu || axis < 0 || s->plan.view || s->plan.width > 1 || s->plan.step[s->plan.rank - 1] != 1 || is_rotated(x, &s->dist)) return;
     if (s->plan.stride[s->plan.rank - 1] != aff_const(x->module->affs, 1)) return;
     if (!gathering_find(x, tile, (unsigned)axis, &gathered.widening) || !widening_pays(&gathered.widening, tile, (unsigned)axis, 1)) return;
     gathered.dist = gathered.widening.to;
@@ -427,44 +427,44 @@ static void gather_lanes(Expand *x, IrOp *op, StorePlan *s) {
     *s = gathered;
 }
 
-static StorePlan plan_store(Expand *x, IrOp *op, bool updates) {
+static StorePlan plan_store(Lower *x, IrOp *op, bool updates) {
     const IrType *type = op->operands[0]->type;
     bool is_tile = type->kind == IR_TYPE_TILE;
     Dist one = {.dim_count = 1, .dims = {{.extent = 1}}, .free_lanes = 31, .free_warps = -1};
     StorePlan s = {.dist = is_tile ? dist_of(type) : one};
-    bool own = !updates && rep_is_own(expand_rep(x, op->operands[0]), &s.dist);
+    bool own = !updates && rep_is_own(lower_rep(x, op->operands[0]), &s.dist);
     plan_pieces(x, op, &s);
     bool alone = ir_slice(op).gather_axis < 0; /* no tile of indices, whose lanes stay where they are */
     if (is_tile && own && alone) widen_pieces(x, op, &s);
     if (!own) s.plan.width = 1;
-    if (is_tile && alone && !updates && !s.widening.count && expand_rep(x, op->operands[0])->is_frag) gather_lanes(x, op, &s);
+    if (is_tile && alone && !updates && !s.widening.count && lower_rep(x, op->operands[0])->is_frag) gather_lanes(x, op, &s);
     return s;
 }
 
-/* The pieces of a turned row that are no one access, element by element. */
-static void store_edges(Expand *x, IrOp *op, const StorePlan *s, IrValue *owner) {
+/* The pieces of a rotated row that are no one access, element by element. */
+static void store_edges(Lower *x, IrOp *op, const StorePlan *s, IrValue *owner) {
     const AccessPlan *plan = &s->plan;
-    TurnedEdges e = turned_edges(x, &s->dist, turned_limit(x, slice_limit(x, plan, plan->rank - 1)), 0, NULL);
+    RotatedEdges e = rotated_edges(x, &s->dist, rotated_limit(x, slice_limit(x, plan, plan->rank - 1)), 0, NULL);
     for (unsigned k = 0; k < 2; k++) {
         IrValue *index[DIST_MAX_DIMS], *inside, *mask, *j;
         IrBuilder inner;
         IrOp *map = dist_map(x, &s->dist, 1, DTYPE_NONE, &inner, index);
         IrBuilder after = x->b;
         x->b = ir_builder_before(map);
-        inside = turned_in_edge(x, &inner, &e, k, index, &j);
-        IrValue *lane = turned_edge_lane(x, &inner, &e, k, j, &mask), *offset = lane_offset(x, &inner, plan, &s->dist, lane, &mask);
+        inside = rotated_in_edge(x, &inner, &e, k, index, &j);
+        IrValue *lane = rotated_edge_lane(x, &inner, &e, k, j, &mask), *offset = lane_offset(x, &inner, plan, &s->dist, lane, &mask);
         x->b = after;
         mask = mask_and(&inner, owner, mask_and(&inner, inside, mask));
-        IrValue *operands[4] = {rep_get(x, &inner, expand_rep(x, op->operands[0]), &s->dist, index, 1), plan->pointer, offset, mask};
+        IrValue *operands[4] = {rep_get(x, &inner, lower_rep(x, op->operands[0]), &s->dist, index, 1), plan->pointer, offset, mask};
         set_access_attrs(ir_op_create(&inner, IR_MEM_STORE, 4, operands, 0, NULL), op, 1, plan->type->dtype);
         ir_yield(&inner, 0, NULL);
     }
     if (e.branch) ir_yield(&x->b, 0, NULL);
-    turned_edges_end(x, &e);
+    rotated_edges_end(x, &e);
 }
 
 /* One access of a store's map, at `index`. */
-static void store_piece(Expand *x, IrBuilder *inner, IrOp *op, StorePlan *s, IrValue *owner, IrValue *const *index, IrValue *value) {
+static void store_piece(Lower *x, IrBuilder *inner, IrOp *op, StorePlan *s, IrValue *owner, IrValue *const *index, IrValue *value) {
     const char *mode = ir_attr_str(op, "mode", "set");
     IrValue *mask;
     IrBuilder saved = x->b;
@@ -478,11 +478,11 @@ static void store_piece(Expand *x, IrBuilder *inner, IrOp *op, StorePlan *s, IrV
     }
     x->b = saved;
     if (!value)
-        value = s->widening.count ? widening_get(x, inner, expand_rep(x, op->operands[0]), &s->widening, index)
-                                  : rep_get(x, inner, expand_rep(x, op->operands[0]), &s->dist, index, s->plan.width);
+        value = s->widening.count ? widening_get(x, inner, lower_rep(x, op->operands[0]), &s->widening, index)
+                                  : rep_get(x, inner, lower_rep(x, op->operands[0]), &s->dist, index, s->plan.width);
     IrValue *operands[4] = {value, s->plan.pointer, offset, mask};
     if (strcmp(mode, "set") != 0) {
-        expand_update(x, inner, mode, mask ? 4 : 3, operands);
+        lower_update(x, inner, mode, mask ? 4 : 3, operands);
         return;
     }
     IrOp *store = ir_op_create(inner, IR_MEM_STORE, mask ? 4 : 3, operands, 0, NULL);
@@ -490,21 +490,21 @@ static void store_piece(Expand *x, IrBuilder *inner, IrOp *op, StorePlan *s, IrV
 }
 
 /* A group of elements, each in a row of its own. */
-static void store_group(Expand *x, IrBuilder *inner, IrOp *op, StorePlan *s, IrValue *owner, IrValue *const *index) {
+static void store_group(Lower *x, IrBuilder *inner, IrOp *op, StorePlan *s, IrValue *owner, IrValue *const *index) {
     IrValue *elements[WIDENING_MAX], *at[DIST_MAX_DIMS];
     unsigned last = s->dist.dim_count - 1;
     memcpy(at, index, sizeof(IrValue *) * s->dist.dim_count);
-    gathering_get(x, inner, expand_rep(x, op->operands[0]), &s->widening, index, elements);
+    gathering_get(x, inner, lower_rep(x, op->operands[0]), &s->widening, index, elements);
     for (int64_t i = 0; i < s->widening.width; i++) {
         at[last] = index_add(inner, index[last], ir_const_index(inner, i));
         store_piece(x, inner, op, s, owner, at, elements[i]);
     }
 }
 
-void expand_store(Expand *x, IrOp *op) {
+void lower_store(Lower *x, IrOp *op) {
     IrValue *index[DIST_MAX_DIMS];
     bool updates = strcmp(ir_attr_str(op, "mode", "set"), "set") != 0;
-    expand_order(x, op);
+    lower_order(x, op);
     if (updates && meets_itself(x, op)) return;
     StorePlan s = plan_store(x, op, updates);
     IrValue *owner = owner_mask(x, &s.dist);
@@ -516,14 +516,14 @@ void expand_store(Expand *x, IrOp *op) {
     else
         store_piece(x, &inner, op, &s, owner, index, NULL);
     ir_yield(&inner, 0, NULL);
-    if (s.plan.width > 1 && is_turned(x, &s.dist)) store_edges(x, op, &s, owner);
+    if (s.plan.width > 1 && is_rotated(x, &s.dist)) store_edges(x, op, &s, owner);
 }
 
-IrValue *expand_shared(Expand *x, Dtype dtype, int64_t elements, const char *name) {
-    return expand_shared_aligned(x, dtype, elements, SHARED_ALIGN, name);
+IrValue *lower_shared(Lower *x, Dtype dtype, int64_t elements, const char *name) {
+    return lower_shared_aligned(x, dtype, elements, SHARED_ALIGN, name);
 }
 
-IrValue *expand_shared_aligned(Expand *x, Dtype dtype, int64_t elements, int64_t align, const char *name) {
+IrValue *lower_shared_aligned(Lower *x, Dtype dtype, int64_t elements, int64_t align, const char *name) {
     const IrType *type = ir_type_ptr(x->module, dtype, IR_SPACE_SHARED);
     IrBuilder entry = ir_builder_before(x->anchor);
     IrOp *op = ir_op_create(&entry, IR_SHARED_PTR, 0, NULL, 1, &type);

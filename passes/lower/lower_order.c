@@ -75,7 +75,7 @@ static bool movement(IrModule *m, IrValue *begin, const IrOp *loop, int64_t *dis
 }
 
 /* Does the slice either not move with the loop, or leave its elements behind altogether? */
-static bool moves_apart(Expand *x, const IrOp *op, const IrOp *loop) {
+static bool moves_apart(Lower *x, const IrOp *op, const IrOp *loop) {
     IrSlice s = ir_slice(op);
     const IrType *tile = accessed_tile(op);
     bool still = true;
@@ -89,7 +89,7 @@ static bool moves_apart(Expand *x, const IrOp *op, const IrOp *loop) {
     return still;
 }
 
-static bool keeps_to_itself(Expand *x, const IrOp *op) {
+static bool keeps_to_itself(Lower *x, const IrOp *op) {
     if (!accessed_tile(op) && op->opcode != IR_TILE_STORE) return false;
     if (ir_slice(op).gather_axis >= 0) return false; /* an index may come twice */
     for (const IrOp *loop = op->block->parent; loop; loop = loop->block->parent)
@@ -113,7 +113,7 @@ static bool commutes(const IrOp *a, const IrOp *b) {
 }
 
 typedef struct {
-    Expand *x;
+    Lower *x;
     const IrOp *first;
     bool stored, loaded, same;
 } Order;
@@ -132,12 +132,12 @@ static void note_accesses(Order *o, const IrValue *tensor) {
     }
 }
 
-static bool needs_order(Expand *x, IrValue *tensor) {
+static bool needs_order(Lower *x, IrValue *tensor) {
     Order o = {.x = x, .same = true};
     note_accesses(&o, memory_of(tensor));
     return o.stored && (!o.same || (o.loaded && holds_copies(o.first)));
 }
 
-void expand_order(Expand *x, const IrOp *op) {
-    if (x->gpu && needs_order(x, op->operands[tensor_operand(op)])) expand_barrier(x);
+void lower_order(Lower *x, const IrOp *op) {
+    if (x->gpu && needs_order(x, op->operands[tensor_operand(op)])) lower_barrier(x);
 }

@@ -30,7 +30,7 @@ static bool same_plan(const IrOp *first, const IrOp *second) {
            a.warps == b.warps && a.wm == b.wm && a.wn == b.wn;
 }
 
-static bool shares(Expand *x, const IrOp *first, const IrOp *second) {
+static bool shares(Lower *x, const IrOp *first, const IrOp *second) {
     const IrType *factor = first->operands[0]->type, *other = second->operands[2]->type;
     if (!PAIRS || first->operands[0] != second->operands[0] || second->operands[4] == &first->results[0]) return false;
     if (factor->dtype != DTYPE_F32 || other->dtype != DTYPE_F32 || first->results[0].type != second->results[0].type ||
@@ -40,12 +40,12 @@ static bool shares(Expand *x, const IrOp *first, const IrOp *second) {
     return ir_aff_of(x->module, first->operands[1]) == ir_aff_of(x->module, second->operands[1]);
 }
 
-IrOp *expand_pair_before(Expand *x, IrOp *op) {
+IrOp *lower_pair_before(Lower *x, IrOp *op) {
     IrOp *first = product_beside(op, false);
-    return first && shares(x, first, op) && !expand_pair_before(x, first) ? first : NULL;
+    return first && shares(x, first, op) && !lower_pair_before(x, first) ? first : NULL;
 }
 
-bool expand_pair_waits(Expand *x, IrOp *op) {
+bool lower_pair_waits(Lower *x, IrOp *op) {
     IrOp *second = product_beside(op, true);
-    return second && expand_pair_before(x, second) == op;
+    return second && lower_pair_before(x, second) == op;
 }

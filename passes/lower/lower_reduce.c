@@ -33,7 +33,7 @@ static double neutral_float(IrOpcode combine) {
     return combine == IR_MAX ? -INFINITY : combine == IR_MIN ? INFINITY : combine == IR_MUL ? 1 : 0;
 }
 
-static IrValue *neutral(Expand *x, IrBuilder *b, IrOpcode combine, Dtype dtype) {
+static IrValue *neutral(Lower *x, IrBuilder *b, IrOpcode combine, Dtype dtype) {
     const IrType *type = ir_type_scalar(x->module, dtype);
     bool is_max = combine == IR_MAX, extreme = is_max || combine == IR_MIN;
     if (dtype_is_float(dtype)) return ir_const_float(b, type, neutral_float(combine));
@@ -45,16 +45,16 @@ static IrValue *neutral(Expand *x, IrBuilder *b, IrOpcode combine, Dtype dtype) 
     return ir_const_int(b, type, is_max ? bottom : top);
 }
 
-IrValue *expand_identity(Expand *x, IrBuilder *b, const char *kind, Dtype dtype, IrOpcode *combine) {
+IrValue *lower_identity(Lower *x, IrBuilder *b, const char *kind, Dtype dtype, IrOpcode *combine) {
     return reduction_kind(kind, combine) ? neutral(x, b, *combine, dtype) : NULL;
 }
 
-static IrValue *identity(Expand *x, IrBuilder *b, const Reduction *r) {
+static IrValue *identity(Lower *x, IrBuilder *b, const Reduction *r) {
     return neutral(x, b, r->combine, r->dtype);
 }
 
 /* Hardware shuffles words: narrow lanes travel as one. */
-IrValue *expand_shuffle(Expand *x, IrBuilder *b, IrValue *v, int64_t mask) {
+IrValue *lower_shuffle(Lower *x, IrBuilder *b, IrValue *v, int64_t mask) {
     const IrType *own = v->type;
     bool narrow = dtype_size(own->dtype) < 4;
     if (narrow) v = ir_cast(b, v, ir_type_scalar(x->module, dtype_is_float(own->dtype) ? DTYPE_F32 : DTYPE_I32));
@@ -64,7 +64,7 @@ IrValue *expand_shuffle(Expand *x, IrBuilder *b, IrValue *v, int64_t mask) {
 }
 
 /* Where the operand is absent along an axis that is kept, so is the result: what it holds there is of no account. */
-static Presence folded_presence(Expand *x, const Reduction *r) {
+static Presence folded_presence(Lower *x, const Reduction *r) {
     Presence p = presence_in(x->presence, r->op->operands[0]);
     for (unsigned i = 0; i < p.rank; i++)
         if (!(r->axes >> i & 1)) p.axes[i] = (PresenceAxis){0};
@@ -72,9 +72,9 @@ static Presence folded_presence(Expand *x, const Reduction *r) {
 }
 
 /* The operand as a fragment whose lanes that are absent along a folded axis hold the identity. */
-static IrValue *masked_operand(Expand *x, Reduction *r) {
+static IrValue *masked_operand(Lower *x, Reduction *r) {
     IrValue *operand = r->op->operands[0], *index[DIST_MAX_DIMS];
-    const Rep *rep = expand_rep(x, operand);
+    const Rep *rep = lower_rep(x, operand);
     IrBuilder inner, saved = x->b;
     IrOp *map = dist_map(x, &r->from, 1, r->dtype, &inner, index);
     x->b = ir_builder_before(map);
@@ -144,7 +144,7 @@ static IrValue *operand_element(IrBuilder *b, const Reduction *r, IrValue *const
 }
 
 /* Nested loops over the reduced subs from number `level` on; `width` lanes a step of the last. */
-static IrValue *reduce_loops(Expand *x, IrBuilder *b, const Reduction *r, const ReducedSubs *subs, unsigned level, IrValue *const *kept,
+static IrValue *reduce_loops(Lower *x, IrBuilder *b, const Reduction *r, const ReducedSubs *subs, unsigned level, IrValue *const *kept,
                              IrValue **reduced, IrValue *acc, int64_t width) {
     if (level == subs->count) {
         IrValue *element = operand_element(b, r, kept, reduced, acc->type);
@@ -162,7 +162,7 @@ static IrValue *reduce_loops(Expand *x, IrBuilder *b, const Reduction *r, const 
 }
 
 /* One value from the lanes of a vec, pairwise. */
-static IrValue *fold_vec(Expand *x, IrBuilder *b, const Reduction *r, IrValue *vec) {
+static IrValue *fold_vec(Lower *x, IrBuilder *b, const Reduction *r, IrValue *vec) {
     unsigned width = vec->type->width;
     IrValue *lanes[64];
     const IrType *scalar = ir_type_scalar(x->module, r->dtype);
@@ -177,7 +177,7 @@ static IrValue *fold_vec(Expand *x, IrBuilder *b, const Reduction *r, IrValue *v
 }
 
 /* How many lanes of the fragment's last dim one step reduces on a CPU. */
-static int64_t vector_width(const Expand *x, const Reduction *r) {
+static int64_t vector_width(const Lower *x, const Reduction *r) {
     const DistDim *last = &r->from.dims[r->from.dim_count - 1];
     if (x->gpu || last->sub_count != 1 || !(r->axes >> last->subs[0].axis & 1)) return 1;
     int64_t width = 32;
@@ -185,7 +185,7 @@ static int64_t vector_width(const Expand *x, const Reduction *r) {
     return width;
 }
 
-static IrValue *reduce_in_thread(Expand *x, const Reduction *r) {
+static IrValue *reduce_in_thread(Lower *x, const Reduction *r) {
     ReducedSubs subs = reduced_subs(r);
     IrBuilder inner;
     IrValue *kept[DIST_MAX_DIMS], *reduced[DIST_MAX_DIMS * 2];
@@ -205,7 +205,7 @@ static IrValue *reduce_in_thread(Expand *x, const Reduction *r) {
 }
 
 /* CPU, kept last dim: the loops outside, a vectorisable map inside. */
-static IrValue *reduce_rows(Expand *x, IrBuilder *b, const Reduction *r, const ReducedSubs *subs, unsigned level, IrValue **reduced,
+static IrValue *reduce_rows(Lower *x, IrBuilder *b, const Reduction *r, const ReducedSubs *subs, unsigned level, IrValue **reduced,
                             IrValue *acc) {
     IrBuilder saved = x->b, inner;
     if (level == subs->count) {
@@ -231,7 +231,7 @@ static IrValue *reduce_rows(Expand *x, IrBuilder *b, const Reduction *r, const R
     return ir_result(loop, 0);
 }
 
-static IrValue *reduce_kept_last(Expand *x, const Reduction *r) {
+static IrValue *reduce_kept_last(Lower *x, const Reduction *r) {
     ReducedSubs subs = reduced_subs(r);
     IrBuilder inner;
     IrValue *kept[DIST_MAX_DIMS], *reduced[DIST_MAX_DIMS * 2];
@@ -241,7 +241,7 @@ static IrValue *reduce_kept_last(Expand *x, const Reduction *r) {
     return reduce_rows(x, &x->b, r, &subs, 0, reduced, ir_result(start, 0));
 }
 
-static IrValue *kept_get(Expand *x, IrBuilder *b, const Reduction *r, IrValue *frag, IrValue *const *index) {
+static IrValue *kept_get(Lower *x, IrBuilder *b, const Reduction *r, IrValue *frag, IrValue *const *index) {
     IrValue *operands[DIST_MAX_DIMS + 1] = {frag};
     for (unsigned i = 0; i < r->kept.dim_count; i++) operands[i + 1] = index[i];
     const IrType *type = ir_type_scalar(x->module, r->dtype);
@@ -258,7 +258,7 @@ static int64_t reduced_bits(const Reduction *r, DistSource source) {
     return bits;
 }
 
-static IrValue *reduce_lanes(Expand *x, const Reduction *r, IrValue *frag, int64_t bits) {
+static IrValue *reduce_lanes(Lower *x, const Reduction *r, IrValue *frag, int64_t bits) {
     if (!bits) return frag;
     IrBuilder inner;
     IrValue *index[DIST_MAX_DIMS];
@@ -266,19 +266,19 @@ static IrValue *reduce_lanes(Expand *x, const Reduction *r, IrValue *frag, int64
     IrValue *v = kept_get(x, &inner, r, frag, index);
     for (int64_t bit = 1; bit < 32; bit *= 2) {
         if (!(bits & bit) || (PLANTED(16) && bit == 1)) continue;
-        v = ir_binary(&inner, r->combine, v, expand_shuffle(x, &inner, v, bit));
+        v = ir_binary(&inner, r->combine, v, lower_shuffle(x, &inner, v, bit));
     }
     ir_yield(&inner, 1, &v);
     return ir_result(map, 0);
 }
 
-void expand_barrier(Expand *x) {
+void lower_barrier(Lower *x) {
     if (PLANTED(5)) return;
     build_barrier(&x->b, "block");
 }
 
 /* Row-major offset of the kept coordinates in the scratch array; *elements its size. */
-static IrValue *scratch_offset(Expand *x, IrBuilder *b, const Reduction *r, IrValue *const *index, int64_t *elements) {
+static IrValue *scratch_offset(Lower *x, IrBuilder *b, const Reduction *r, IrValue *const *index, int64_t *elements) {
     IrValue *offset = NULL;
     *elements = 1;
     for (unsigned a = r->kept.rank; a-- > 0; *elements *= r->kept.padded[a]) {
@@ -289,7 +289,7 @@ static IrValue *scratch_offset(Expand *x, IrBuilder *b, const Reduction *r, IrVa
 }
 
 /* The number of this warp among those that share a result: its reduced bits, packed. */
-static IrValue *partial_number(Expand *x, int64_t bits) {
+static IrValue *partial_number(Lower *x, int64_t bits) {
     Dist pack = {.rank = 1};
     int64_t weight = 1;
     for (unsigned p = 0; p < 5; p++)
@@ -301,7 +301,7 @@ static IrValue *partial_number(Expand *x, int64_t bits) {
 }
 
 /* Of the threads that hold one partial, the first; null: there is one. */
-static IrValue *first_holder(Expand *x, const Reduction *r) {
+static IrValue *first_holder(Lower *x, const Reduction *r) {
     Dist pack = {.rank = 1};
     int64_t lanes = reduced_bits(r, DIST_LANE) | r->from.free_lanes, warps = r->from.free_warps & (x->num_warps - 1);
     if (lanes) pack.terms[pack.term_count++] = (DistTerm){DIST_LANE, 0, lanes, 0, 1};
@@ -325,7 +325,7 @@ static bool crosses(const IrOp *op, DistSource source) {
 enum { SENDS = 1, MOST_MEETINGS = 32 };
 
 /* Do the blocks of a cluster send their partials of it to each other? Behind a barrier of each block, which needs warps that meet. */
-static bool is_sent(const Expand *x, const IrOp *op) {
+static bool is_sent(const Lower *x, const IrOp *op) {
     Dtype dtype = op->results[0].type->dtype;
     size_t size = dtype_size(dtype);
     return SENDS && x->meetings + 2 <= MOST_MEETINGS && (size == 4 || size == 8) && crosses(op, DIST_BLOCK) && crosses(op, DIST_WARP);
@@ -334,7 +334,7 @@ static bool is_sent(const Expand *x, const IrOp *op) {
 /* Partials stand in memory of their own. Must a barrier come before they are written, since an earlier run of
  * the same code may still read them? Another reduction of the same block, or a wider step of this one by barriers, has a
  * barrier after every read. */
-static bool may_be_read(const Expand *x, const IrOp *op, DistSource source) {
+static bool may_be_read(const Lower *x, const IrOp *op, DistSource source) {
     if (x->b.block == x->to->body) return false;
     if (source == DIST_WARP && crosses(op, DIST_BLOCK) && !is_sent(x, op)) return false;
     for (const IrOp *other = op->block->first; other; other = other->next)
@@ -342,23 +342,23 @@ static bool may_be_read(const Expand *x, const IrOp *op, DistSource source) {
     return true;
 }
 
-static IrValue *reduce_warps(Expand *x, const Reduction *r, IrValue *frag) {
+static IrValue *reduce_warps(Lower *x, const Reduction *r, IrValue *frag) {
     int64_t bits = reduced_bits(r, DIST_WARP);
     if (!bits) return frag;
     int64_t partials = (int64_t)1 << __builtin_popcountll((unsigned long long)bits), elements = 1;
     for (unsigned a = 0; a < r->kept.rank; a++) elements *= r->kept.padded[a];
-    IrValue *shared = expand_shared(x, r->dtype, partials * elements, "partials");
+    IrValue *shared = lower_shared(x, r->dtype, partials * elements, "partials");
     IrValue *number = partial_number(x, bits), *index[DIST_MAX_DIMS];
     IrValue *mask = first_holder(x, r);
     IrBuilder inner;
-    if (may_be_read(x, r->op, DIST_WARP)) expand_barrier(x);
+    if (may_be_read(x, r->op, DIST_WARP)) lower_barrier(x);
     dist_map(x, &r->kept, 1, DTYPE_NONE, &inner, index);
     IrValue *offset = scratch_offset(x, &inner, r, index, &elements);
     offset = index_add(&inner, index_mul_const(&inner, number, elements), offset);
     IrValue *stored[4] = {kept_get(x, &inner, r, frag, index), shared, offset, mask};
     ir_op_create(&inner, IR_MEM_STORE, mask ? 4 : 3, stored, 0, NULL);
     ir_yield(&inner, 0, NULL);
-    expand_barrier(x);
+    lower_barrier(x);
     IrOp *map = dist_map(x, &r->kept, 1, r->dtype, &inner, index);
     offset = scratch_offset(x, &inner, r, index, &elements);
     IrValue *sum = NULL;
@@ -372,14 +372,14 @@ static IrValue *reduce_warps(Expand *x, const Reduction *r, IrValue *frag) {
     return ir_result(map, 0);
 }
 
-static void cluster_barrier(Expand *x) {
+static void cluster_barrier(Lower *x) {
     if (PLANTED(5)) return;
     build_barrier(&x->b, "cluster");
 }
 
 /* A block's memory may be written once it runs: it says so where the body begins, with nothing on its way that this would wait for, and
  * the others look before the first op of the body that does. */
-static void start_cluster(Expand *x) {
+static void start_cluster(Lower *x) {
     if (x->cluster_begin) return;
     IrBuilder first = ir_builder_before(x->anchor);
     x->cluster_begin = ir_op_create(&first, IR_CLUSTER_BEGIN, 0, NULL, 0, NULL);
@@ -396,13 +396,13 @@ typedef struct {
     int64_t elements;                /* of a block */
 } BlockPartials;
 
-static IrValue *partial_place(Expand *x, IrBuilder *b, const Reduction *r, const BlockPartials *p, IrValue *const *index) {
+static IrValue *partial_place(Lower *x, IrBuilder *b, const Reduction *r, const BlockPartials *p, IrValue *const *index) {
     int64_t elements = p->elements;
     IrValue *offset = scratch_offset(x, b, r, index, &elements);
     return index_add(b, index_mul_const(b, p->number, elements), offset);
 }
 
-static void begin_with(Expand *x, IrValue *barrier) {
+static void begin_with(Lower *x, IrValue *barrier) {
     IrOp *old = x->cluster_begin;
     IrValue *barriers[MOST_MEETINGS];
     for (unsigned i = 0; i < old->operand_count; i++) barriers[i] = old->operands[i];
@@ -412,13 +412,13 @@ static void begin_with(Expand *x, IrValue *barrier) {
     ir_op_erase(old);
 }
 
-static IrValue *barrier_of_sends(Expand *x) {
-    IrValue *barrier = expand_shared(x, DTYPE_U64, 1, "arrived");
+static IrValue *barrier_of_sends(Lower *x) {
+    IrValue *barrier = lower_shared(x, DTYPE_U64, 1, "arrived");
     begin_with(x, barrier);
     return barrier;
 }
 
-static void meet(Expand *x, IrValue *barrier, int64_t bytes) {
+static void meet(Lower *x, IrValue *barrier, int64_t bytes) {
     if (PLANTED(5)) return;
     IrOp *op = ir_op_create(&x->b, IR_CLUSTER_MEET, 1, &barrier, 0, NULL);
     ir_attr_set_int(op, "bytes", bytes);
@@ -426,28 +426,28 @@ static void meet(Expand *x, IrValue *barrier, int64_t bytes) {
 }
 
 /* All blocks have read what this reduction sent last: they say so behind a barrier of theirs that came since, the one of the warps. */
-static void meet_readers(Expand *x, const BlockPartials *p) {
-    IrValue *barrier = barrier_of_sends(x), *seen = expand_shared(x, DTYPE_I32, x->cluster, "seen");
-    IrValue *first = ir_binary(&x->b, IR_EQ, expand_thread(x), ir_const_index(&x->b, 0));
+static void meet_readers(Lower *x, const BlockPartials *p) {
+    IrValue *barrier = barrier_of_sends(x), *seen = lower_shared(x, DTYPE_I32, x->cluster, "seen");
+    IrValue *first = ir_binary(&x->b, IR_EQ, lower_thread(x), ir_const_index(&x->b, 0));
     IrValue *zero = ir_const_int(&x->b, ir_type_scalar(x->module, DTYPE_I32), 0);
     ir_op_create(&x->b, IR_CLUSTER_SEND, 5, (IrValue *[]){zero, seen, p->number, barrier, first}, 0, NULL);
     meet(x, barrier, x->cluster * (int64_t)dtype_size(DTYPE_I32));
 }
 
-IrValue *expand_found_by_blocks(Expand *x, IrValue *value) {
+IrValue *lower_found_by_blocks(Lower *x, IrValue *value) {
     Dist rank = {.rank = 1, .term_count = 1, .terms = {{DIST_BLOCK, 0, x->cluster - 1, 0, 1}}};
     BlockPartials p = {.elements = 1, .number = dist_base(x, &rank, 0)};
-    p.shared = expand_shared(x, value->type->dtype, x->cluster, "block_totals");
+    p.shared = lower_shared(x, value->type->dtype, x->cluster, "block_totals");
     start_cluster(x);
     if (x->b.block != x->to->body) meet_readers(x, &p);
-    IrValue *barrier = barrier_of_sends(x), *first = ir_binary(&x->b, IR_EQ, expand_thread(x), ir_const_index(&x->b, 0));
+    IrValue *barrier = barrier_of_sends(x), *first = ir_binary(&x->b, IR_EQ, lower_thread(x), ir_const_index(&x->b, 0));
     ir_op_create(&x->b, IR_CLUSTER_SEND, 5, (IrValue *[]){value, p.shared, p.number, barrier, first}, 0, NULL);
     meet(x, barrier, x->cluster * (int64_t)dtype_size(value->type->dtype));
     return p.shared;
 }
 
 /* Another reduction between two runs of this one says that all have read. */
-static void send_partials(Expand *x, const Reduction *r, const BlockPartials *p, IrValue *frag) {
+static void send_partials(Lower *x, const Reduction *r, const BlockPartials *p, IrValue *frag) {
     if (may_be_read(x, r->op, DIST_BLOCK)) meet_readers(x, p);
     IrValue *barrier = barrier_of_sends(x), *index[DIST_MAX_DIMS];
     IrBuilder inner;
@@ -458,7 +458,7 @@ static void send_partials(Expand *x, const Reduction *r, const BlockPartials *p,
     meet(x, barrier, x->cluster * p->elements * (int64_t)dtype_size(r->dtype));
 }
 
-static void write_partials(Expand *x, const Reduction *r, const BlockPartials *p, IrValue *frag) {
+static void write_partials(Lower *x, const Reduction *r, const BlockPartials *p, IrValue *frag) {
     if (may_be_read(x, r->op, DIST_BLOCK)) cluster_barrier(x);
     IrBuilder inner;
     const IrType *theirs = ir_type_ptr(x->module, r->dtype, IR_SPACE_CLUSTER);
@@ -474,16 +474,16 @@ static void write_partials(Expand *x, const Reduction *r, const BlockPartials *p
 }
 
 /* Each block writes its partial into all blocks' memory; every thread combines them in the order of the ranks. */
-static IrValue *reduce_blocks(Expand *x, const Reduction *r, IrValue *frag) {
+static IrValue *reduce_blocks(Lower *x, const Reduction *r, IrValue *frag) {
     int64_t bits = reduced_bits(r, DIST_BLOCK);
     if (!bits) return frag;
     if (bits != x->cluster - 1) {
-        expand_error(x, r->op, "a reduction over some of a cluster's blocks");
+        lower_error(x, r->op, "a reduction over some of a cluster's blocks");
         return frag;
     }
     BlockPartials p = {.elements = 1};
     for (unsigned a = 0; a < r->kept.rank; a++) p.elements *= r->kept.padded[a];
-    p.shared = expand_shared(x, r->dtype, x->cluster * p.elements, "block_partials");
+    p.shared = lower_shared(x, r->dtype, x->cluster * p.elements, "block_partials");
     Dist own = r->kept, rank = {.rank = 1, .term_count = 1, .terms = {{DIST_BLOCK, 0, x->cluster - 1, 0, 1}}};
     own.used_blocks = x->cluster - 1;
     p.mask = owner_mask(x, &own), p.number = dist_base(x, &rank, 0);
@@ -507,13 +507,13 @@ static IrValue *reduce_blocks(Expand *x, const Reduction *r, IrValue *frag) {
     return ir_result(map, 0);
 }
 
-/* A reduction of the same lanes that was expanded before in the same block: it may only differ in keeping the axes. */
-static const Rep *found_before(Expand *x, const IrOp *op) {
+/* A reduction of the same lanes that was lowered before in the same block: it may only differ in keeping the axes. */
+static const Rep *found_before(Lower *x, const IrOp *op) {
     const IrAttr *axes = ir_attr(op, "axes");
     for (const IrUse *use = op->operands[0]->uses; use; use = use->next) {
         const IrOp *other = use->op;
         if (other == op || other->opcode != IR_TILE_REDUCE || other->block != op->block) continue;
-        const Rep *rep = expand_rep(x, (IrValue *)&other->results[0]);
+        const Rep *rep = lower_rep(x, (IrValue *)&other->results[0]);
         const IrAttr *own = ir_attr(other, "axes");
         if (!rep || strcmp(ir_attr_str(other, "kind", ""), ir_attr_str(op, "kind", "")) != 0) continue;
         if (ir_attr_bool(other, "apart") != ir_attr_bool(op, "apart")) continue;
@@ -522,11 +522,11 @@ static const Rep *found_before(Expand *x, const IrOp *op) {
     return NULL;
 }
 
-void expand_reduce(Expand *x, IrOp *op) {
-    if (expand_rep(x, &op->results[0])) return; /* a scan has found it */
+void lower_reduce(Lower *x, IrOp *op) {
+    if (lower_rep(x, &op->results[0])) return; /* a scan has found it */
     Reduction r = {.op = op, .dtype = op->results[0].type->dtype, .from = dist_of(op->operands[0]->type)};
     if (!reduction_kind(ir_attr_str(op, "kind", ""), &r.combine)) {
-        expand_error(x, op, "this kind of reduction has no lowering yet");
+        lower_error(x, op, "this kind of reduction has no lowering yet");
         return;
     }
     const IrAttr *axes = ir_attr(op, "axes");
@@ -534,11 +534,11 @@ void expand_reduce(Expand *x, IrOp *op) {
     r.kept = dist_reduce(&r.from, r.axes, ir_attr_bool(op, "keepdim"));
     const Rep *before = found_before(x, op);
     if (before && !before->is_frag) {
-        expand_bind_scalar(x, &op->results[0], before->value);
+        lower_bind_scalar(x, &op->results[0], before->value);
         return;
     }
     if (before) {
-        expand_bind_frag(x, &op->results[0], before->value, &r.kept);
+        lower_bind_frag(x, &op->results[0], before->value, &r.kept);
         return;
     }
     r.frag = masked_operand(x, &r);
@@ -547,11 +547,11 @@ void expand_reduce(Expand *x, IrOp *op) {
     IrValue *frag = kept_last ? reduce_kept_last(x, &r) : reduce_in_thread(x, &r);
     if (!ir_attr_bool(op, "apart"))
         frag = reduce_blocks(x, &r, reduce_warps(x, &r, reduce_lanes(x, &r, frag, reduced_bits(&r, DIST_LANE))));
-    expand_bind_frag(x, &op->results[0], frag, &r.kept);
+    lower_bind_frag(x, &op->results[0], frag, &r.kept);
 }
 
-void expand_combine(Expand *x, IrOp *op) {
+void lower_combine(Lower *x, IrOp *op) {
     Reduction r = {.op = op, .combine = IR_ADD, .dtype = op->results[0].type->dtype, .kept = dist_of(op->results[0].type)};
-    IrValue *parts = rep_materialise(x, expand_rep(x, op->operands[0]), &r.kept, r.dtype);
-    expand_bind_frag(x, &op->results[0], reduce_lanes(x, &r, parts, ir_attr_int(op, "lanes", 0)), &r.kept);
+    IrValue *parts = rep_materialise(x, lower_rep(x, op->operands[0]), &r.kept, r.dtype);
+    lower_bind_frag(x, &op->results[0], reduce_lanes(x, &r, parts, ir_attr_int(op, "lanes", 0)), &r.kept);
 }

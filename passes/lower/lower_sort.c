@@ -8,7 +8,7 @@
 enum { CLASS_SHIFT = 28, CLASS_NAN = 1, CLASS_ABSENT = 2, ACROSS_ROWS = 4 };
 
 typedef struct {
-    Expand *x;
+    Lower *x;
     IrOp *op;
     unsigned axis, rank;
     int64_t extents[DIST_MAX_RANK];
@@ -58,7 +58,7 @@ static IrValue *place(const Sort *s, IrBuilder *b, IrValue *const *at) {
 /* Opens `for i in 0..count` shared out to the threads, under `if (i < count)`. The caller ends
  * *body with a yield. */
 static IrValue *open_shared_loop(const Sort *s, IrBuilder *b, int64_t count, IrBuilder *body) {
-    IrValue *thread = expand_thread(s->x), *none = NULL;
+    IrValue *thread = lower_thread(s->x), *none = NULL;
     int64_t rounds = (count + s->threads - 1) / s->threads;
     IrOp *loop = ir_for(b, constant(b, 0), constant(b, rounds), constant(b, 1), 0, &none, NULL);
     IrBuilder in = ir_builder_at_end(loop->regions[0]);
@@ -90,13 +90,13 @@ static IrValue *class_of(const Sort *s, IrBuilder *b, IrValue *key, IrValue *pre
 }
 
 static void put_lanes(Sort *s) {
-    Expand *x = s->x;
+    Lower *x = s->x;
     IrValue *tile = s->op->operands[0], *index[DIST_MAX_DIMS], *at[DIST_MAX_RANK];
     Dist dist = dist_of(tile->type);
     IrValue *mask = owner_mask(x, &dist);
     IrBuilder inner, saved;
     IrOp *map = dist_map(x, &dist, 1, DTYPE_NONE, &inner, index);
-    IrValue *key = rep_get(x, &inner, expand_rep(x, tile), &dist, index, 1);
+    IrValue *key = rep_get(x, &inner, lower_rep(x, tile), &dist, index, 1);
     saved = x->b;
     x->b = ir_builder_before(map);
     IrValue *present = presence_mask(x, &inner, tile, &dist, index, NULL);
@@ -236,7 +236,7 @@ static void sort_lines(const Sort *s) {
 /* ---- Results ---- */
 
 static void read_result(const Sort *s, unsigned number) {
-    Expand *x = s->x;
+    Lower *x = s->x;
     IrValue *result = &s->op->results[number];
     ResultMap r;
     if (!result->uses) return;
@@ -258,7 +258,7 @@ static void read_result(const Sort *s, unsigned number) {
     result_map_close(x, result, &r, v);
 }
 
-static Sort sort_of(Expand *x, IrOp *op) {
+static Sort sort_of(Lower *x, IrOp *op) {
     const IrType *t = op->operands[0]->type;
     Sort s = {.x = x, .op = op, .rank = t->rank, .rows = 1, .padded = 1};
     s.axis = (unsigned)ir_attr_int(op, "axis", 0);
@@ -276,12 +276,12 @@ static Sort sort_of(Expand *x, IrOp *op) {
     return s;
 }
 
-void expand_sort(Expand *x, IrOp *op) {
+void lower_sort(Lower *x, IrOp *op) {
     Sort s = sort_of(x, op);
     if (!s.n || !s.rows) {
         IrValue *zero = ir_const_int(&x->b, ir_type_scalar(x->module, DTYPE_I64), 0);
-        expand_bind_scalar(x, &op->results[1], zero);
-        expand_bind_scalar(x, &op->results[0], ir_cast(&x->b, zero, s.key));
+        lower_bind_scalar(x, &op->results[1], zero);
+        lower_bind_scalar(x, &op->results[0], ir_cast(&x->b, zero, s.key));
         return;
     }
     scratch_begin(x);
@@ -289,7 +289,7 @@ void expand_sort(Expand *x, IrOp *op) {
     s.tags = scratch_array(x, DTYPE_I32, s.rows * s.padded, "tags");
     put_lanes(&s);
     put_padding(&s);
-    expand_barrier(x);
+    lower_barrier(x);
     sort_lines(&s);
     for (unsigned i = 0; i < 2; i++) read_result(&s, i);
 }

@@ -31,14 +31,14 @@ struct RepEntry {
 
 /* ---- The table of what stands for each tile-level value ---- */
 
-static size_t table_slot(const Expand *x, const IrValue *key) {
+static size_t table_slot(const Lower *x, const IrValue *key) {
     size_t i = ((uintptr_t)key >> 4) * 0x9E3779B97F4A7C15u >> 20;
     for (i &= x->table_size - 1; x->table[i] && x->table[i]->key != key; i = (i + 1) & (x->table_size - 1)) {
     }
     return i;
 }
 
-static void table_grow(Expand *x) {
+static void table_grow(Lower *x) {
     RepEntry **old = x->table;
     size_t old_size = x->table_size;
     x->table_size = old_size ? old_size * 2 : 256;
@@ -47,7 +47,7 @@ static void table_grow(Expand *x) {
         if (old[i]) x->table[table_slot(x, old[i]->key)] = old[i];
 }
 
-void expand_bind(Expand *x, IrValue *value, Rep rep) {
+void lower_bind(Lower *x, IrValue *value, Rep rep) {
     if (x->table_used * 2 >= x->table_size) table_grow(x);
     size_t i = table_slot(x, value);
     if (!x->table[i]) {
@@ -58,26 +58,26 @@ void expand_bind(Expand *x, IrValue *value, Rep rep) {
     if (rep.value && !rep.value->name) rep.value->name = value->name;
 }
 
-Rep *expand_rep(Expand *x, IrValue *value) {
+Rep *lower_rep(Lower *x, IrValue *value) {
     RepEntry *entry = x->table_size ? x->table[table_slot(x, value)] : NULL;
     return entry ? &entry->rep : NULL;
 }
 
-void expand_bind_scalar(Expand *x, IrValue *value, IrValue *scalar) {
-    expand_bind(x, value, (Rep){.value = scalar});
+void lower_bind_scalar(Lower *x, IrValue *value, IrValue *scalar) {
+    lower_bind(x, value, (Rep){.value = scalar});
 }
 
-void expand_bind_frag(Expand *x, IrValue *value, IrValue *frag, const Dist *dist) {
+void lower_bind_frag(Lower *x, IrValue *value, IrValue *frag, const Dist *dist) {
     Rep rep = {.value = frag, .is_frag = true, .dist = *dist};
     for (unsigned a = 0; a < dist->rank; a++) rep.axis_map[a] = (int)a;
-    expand_bind(x, value, rep);
+    lower_bind(x, value, rep);
 }
 
-IrValue *expand_scalar(Expand *x, IrValue *value) {
-    return expand_rep(x, value)->value;
+IrValue *lower_scalar(Lower *x, IrValue *value) {
+    return lower_rep(x, value)->value;
 }
 
-void expand_error(Expand *x, const IrOp *op, const char *what) {
+void lower_error(Lower *x, const IrOp *op, const char *what) {
     report_unsupported(x->ctx, op->span, arena_printf(x->ctx->diags->arena, "%s: %s", ir_op_info(op->opcode)->name, what));
     x->failed = true;
 }
@@ -103,19 +103,19 @@ IrValue *mask_and(IrBuilder *b, IrValue *a, IrValue *c) {
 }
 
 static const Aff *kernel_leaf(void *ctx, const Aff *leaf) {
-    Expand *x = ctx;
+    Lower *x = ctx;
     if (leaf->kind != AFF_VAR) return NULL;
-    Rep *rep = expand_rep(x, (IrValue *)(uintptr_t)leaf->var);
+    Rep *rep = lower_rep(x, (IrValue *)(uintptr_t)leaf->var);
     return rep ? aff_var(x->module->affs, rep->value, leaf->name) : NULL;
 }
 
-IrValue *expand_aff(Expand *x, IrBuilder *b, const Aff *e) {
+IrValue *lower_aff(Lower *x, IrBuilder *b, const Aff *e) {
     return ir_aff_emit(b, aff_substitute(x->module->affs, e, kernel_leaf, x));
 }
 
 /* ---- Distributions in code ---- */
 
-static IrValue *special(Expand *x, IrValue **cache, const char *name) {
+static IrValue *special(Lower *x, IrValue **cache, const char *name) {
     if (*cache) return *cache;
     IrBuilder entry = ir_builder_before(x->anchor);
     const IrType *index = ir_type_index(x->module);
@@ -126,7 +126,7 @@ static IrValue *special(Expand *x, IrValue **cache, const char *name) {
     return *cache;
 }
 
-IrValue *dist_base(Expand *x, const Dist *dist, unsigned axis) {
+IrValue *dist_base(Lower *x, const Dist *dist, unsigned axis) {
     IrBuilder entry = ir_builder_before(x->anchor);
     IrValue *sum = NULL;
     for (unsigned i = 0; i < dist->term_count; i++) {
@@ -155,7 +155,7 @@ IrValue *dist_local(IrBuilder *b, const Dist *dist, unsigned axis, IrValue *cons
     return sum;
 }
 
-IrOp *dist_map(Expand *x, const Dist *dist, int64_t vector, Dtype result, IrBuilder *inner, IrValue **index) {
+IrOp *dist_map(Lower *x, const Dist *dist, int64_t vector, Dtype result, IrBuilder *inner, IrValue **index) {
     int64_t extents[DIST_MAX_DIMS];
     for (unsigned i = 0; i < dist->dim_count; i++) extents[i] = dist->dims[i].extent;
     extents[dist->dim_count - 1] /= vector;
@@ -176,7 +176,7 @@ void dist_piece(IrBuilder *b, const Dist *dist, int64_t width, IrValue **index) 
 }
 
 /* How many consecutive lanes along the axis, from a multiple of that number on, are present or absent together. */
-static int64_t lanes_alike(Expand *x, const Dist *dist, unsigned axis, const Aff *lo, const Aff *hi) {
+static int64_t lanes_alike(Lower *x, const Dist *dist, unsigned axis, const Aff *lo, const Aff *hi) {
     int64_t width = x->gpu && x->at ? dist_vector(dist, axis, 16) : 1;
     if (width == 1) return 1;
     AffFacts *facts = ir_facts_at(x->ctx->scratch, x->at);
@@ -186,15 +186,15 @@ static int64_t lanes_alike(Expand *x, const Dist *dist, unsigned axis, const Aff
     return width;
 }
 
-static IrValue *bound_mask(Expand *x, IrBuilder *b, const Dist *dist, unsigned axis, const Aff *lo, const Aff *hi, IrValue *const *index) {
+static IrValue *bound_mask(Lower *x, IrBuilder *b, const Dist *dist, unsigned axis, const Aff *lo, const Aff *hi, IrValue *const *index) {
     int64_t c;
     bool need_lo = lo && !(aff_is_const(lo, &c) && c <= 0);
     bool need_hi = hi && !(aff_is_const(hi, &c) && c >= dist->padded[axis]);
     if (!need_lo && !need_hi) return NULL;
-    if (x->turn && is_turned(x, dist)) {
-        IrValue *present = need_hi ? turned_present(x, b, dist, index, turned_limit(x, hi)) : NULL;
+    if (x->rotation && is_rotated(x, dist)) {
+        IrValue *present = need_hi ? rotated_present(x, b, dist, index, rotated_limit(x, hi)) : NULL;
         if (!need_lo) return present;
-        return mask_and(b, present, ir_binary(b, IR_LE, expand_aff(x, &x->b, lo), turned_lane(x, b, dist, index)));
+        return mask_and(b, present, ir_binary(b, IR_LE, lower_aff(x, &x->b, lo), rotated_lane(x, b, dist, index)));
     }
     IrValue *at[DIST_MAX_DIMS], *mask = NULL;
     int64_t alike = lanes_alike(x, dist, axis, need_lo ? lo : NULL, need_hi ? hi : NULL);
@@ -203,24 +203,24 @@ static IrValue *bound_mask(Expand *x, IrBuilder *b, const Dist *dist, unsigned a
     IrValue *base = dist_base(x, dist, axis), *local = dist_local(b, dist, axis, at);
     if (!local) local = ir_const_index(b, 0);
     if (need_hi) {
-        IrValue *limit = expand_aff(x, &x->b, hi);
+        IrValue *limit = lower_aff(x, &x->b, hi);
         if (base) limit = ir_binary(&x->b, IR_SUB, limit, base);
         mask = index_less(b, local, limit);
     }
     if (need_lo) {
-        IrValue *limit = expand_aff(x, &x->b, lo);
+        IrValue *limit = lower_aff(x, &x->b, lo);
         if (base) limit = ir_binary(&x->b, IR_SUB, limit, base);
         mask = mask_and(b, mask, ir_binary(b, IR_LE, limit, local));
     }
     return mask;
 }
 
-IrValue *presence_mask(Expand *x, IrBuilder *b, IrValue *value, const Dist *dist, IrValue *const *index, const Aff *const *checked) {
+IrValue *presence_mask(Lower *x, IrBuilder *b, IrValue *value, const Dist *dist, IrValue *const *index, const Aff *const *checked) {
     Presence p = presence_in(x->presence, value);
     return interval_mask(x, b, &p, dist, index, checked);
 }
 
-IrValue *interval_mask(Expand *x, IrBuilder *b, const Presence *p, const Dist *dist, IrValue *const *index, const Aff *const *checked) {
+IrValue *interval_mask(Lower *x, IrBuilder *b, const Presence *p, const Dist *dist, IrValue *const *index, const Aff *const *checked) {
     AffCtx *c = x->module->affs;
     AffFacts *facts = aff_facts_create(x->ctx->scratch, c);
     IrValue *mask = NULL;
@@ -239,33 +239,33 @@ IrValue *interval_mask(Expand *x, IrBuilder *b, const Presence *p, const Dist *d
 
 /* ---- Ops ---- */
 
-static void expand_scalar_op(Expand *x, IrOp *op) {
+static void lower_scalar_op(Lower *x, IrOp *op) {
     IrValue *operands[8];
     const IrType *types[4];
-    for (unsigned i = 0; i < op->operand_count; i++) operands[i] = expand_scalar(x, op->operands[i]);
+    for (unsigned i = 0; i < op->operand_count; i++) operands[i] = lower_scalar(x, op->operands[i]);
     for (unsigned i = 0; i < op->result_count; i++) types[i] = op->results[i].type;
     IrOp *copy = ir_op_create(&x->b, op->opcode, op->operand_count, operands, op->result_count, types);
     copy->attrs = op->attrs;
-    for (unsigned i = 0; i < op->result_count; i++) expand_bind_scalar(x, &op->results[i], ir_result(copy, i));
+    for (unsigned i = 0; i < op->result_count; i++) lower_bind_scalar(x, &op->results[i], ir_result(copy, i));
 }
 
 /* A splat of one scalar: every lane reads it. */
-static void expand_const(Expand *x, IrOp *op) {
+static void lower_const(Lower *x, IrOp *op) {
     if (!is_tile(&op->results[0])) {
-        expand_scalar_op(x, op);
+        lower_scalar_op(x, op);
         return;
     }
     const IrType *type = ir_type_scalar(x->module, op->results[0].type->dtype);
     IrOp *copy = ir_op_create(&x->b, IR_CONST, 0, NULL, 1, &type);
     copy->attrs = op->attrs;
-    expand_bind_scalar(x, &op->results[0], ir_result(copy, 0));
+    lower_bind_scalar(x, &op->results[0], ir_result(copy, 0));
 }
 
-static void expand_elementwise(Expand *x, IrOp *op) {
+static void lower_elementwise(Lower *x, IrOp *op) {
     IrValue *result = &op->results[0], *operands[4], *index[DIST_MAX_DIMS];
     bool all_scalar = true;
     for (unsigned i = 0; i < op->operand_count; i++) {
-        Rep *rep = expand_rep(x, op->operands[i]);
+        Rep *rep = lower_rep(x, op->operands[i]);
         all_scalar = all_scalar && !rep->is_frag;
         operands[i] = rep->value;
     }
@@ -273,13 +273,13 @@ static void expand_elementwise(Expand *x, IrOp *op) {
     if (all_scalar) {
         IrOp *copy = ir_op_create(&x->b, op->opcode, op->operand_count, operands, 1, &scalar);
         copy->attrs = op->attrs;
-        expand_bind_scalar(x, result, ir_result(copy, 0));
+        lower_bind_scalar(x, result, ir_result(copy, 0));
         return;
     }
     Dist dist = dist_of(result->type);
     IrBuilder inner;
     IrOp *map = dist_map(x, &dist, 1, result->type->dtype, &inner, index);
-    for (unsigned i = 0; i < op->operand_count; i++) operands[i] = rep_get(x, &inner, expand_rep(x, op->operands[i]), &dist, index, 1);
+    for (unsigned i = 0; i < op->operand_count; i++) operands[i] = rep_get(x, &inner, lower_rep(x, op->operands[i]), &dist, index, 1);
     if (PLANTED(8) && op->opcode == IR_SUB) {
         IrValue *first = operands[0];
         operands[0] = operands[1];
@@ -289,22 +289,22 @@ static void expand_elementwise(Expand *x, IrOp *op) {
     copy->attrs = op->attrs;
     IrValue *element = ir_result(copy, 0);
     ir_yield(&inner, 1, &element);
-    expand_bind_frag(x, result, ir_result(map, 0), &dist);
+    lower_bind_frag(x, result, ir_result(map, 0), &dist);
 }
 
 /* Every thread holds the lane of a rank-0 tile. */
-static void expand_single(Expand *x, IrOp *op) {
-    const Rep *rep = expand_rep(x, op->operands[0]);
+static void lower_single(Lower *x, IrOp *op) {
+    const Rep *rep = lower_rep(x, op->operands[0]);
     IrValue *index[DIST_MAX_DIMS], *value;
     for (unsigned i = 0; i < DIST_MAX_DIMS; i++) index[i] = rep->is_frag ? ir_const_index(&x->b, 0) : NULL;
     Dist dist = dist_of(op->operands[0]->type);
     value = rep_get(x, &x->b, rep, &dist, index, 1);
     if (x->gpu) value = ir_unary(&x->b, IR_UNIFORM, value);
-    expand_bind_scalar(x, &op->results[0], value);
+    lower_bind_scalar(x, &op->results[0], value);
 }
 
-static void expand_broadcast(Expand *x, IrOp *op) {
-    Rep rep = *expand_rep(x, op->operands[0]);
+static void lower_broadcast(Lower *x, IrOp *op) {
+    Rep rep = *lower_rep(x, op->operands[0]);
     if (rep.is_frag) {
         const IrAttr *axes = ir_attr(op, "axes");
         for (unsigned a = 0; a < rep.dist.rank; a++) {
@@ -314,12 +314,12 @@ static void expand_broadcast(Expand *x, IrOp *op) {
             rep.axis_map[a] = repeats ? -1 : (int)axes->ints[old];
         }
     }
-    expand_bind(x, &op->results[0], rep);
+    lower_bind(x, &op->results[0], rep);
 }
 
-static void expand_transpose(Expand *x, IrOp *op) {
+static void lower_transpose(Lower *x, IrOp *op) {
     if (is_passed_on(op)) return;
-    Rep rep = *expand_rep(x, op->operands[0]);
+    Rep rep = *lower_rep(x, op->operands[0]);
     const IrAttr *perm = ir_attr(op, "perm");
     for (unsigned a = 0; rep.is_frag && a < rep.dist.rank; a++)
         for (unsigned r = 0; r < perm->count; r++)
@@ -327,10 +327,10 @@ static void expand_transpose(Expand *x, IrOp *op) {
                 rep.axis_map[a] = (int)r;
                 break;
             }
-    expand_bind(x, &op->results[0], rep);
+    lower_bind(x, &op->results[0], rep);
 }
 
-static void expand_iota(Expand *x, IrOp *op) {
+static void lower_iota(Lower *x, IrOp *op) {
     IrValue *result = &op->results[0], *index[DIST_MAX_DIMS];
     Dist dist = dist_of(result->type);
     unsigned axis = (unsigned)ir_attr_int(op, "axis", 0);
@@ -340,19 +340,19 @@ static void expand_iota(Expand *x, IrOp *op) {
     if (!at) at = ir_const_index(&inner, 0);
     IrValue *element = ir_cast(&inner, at, ir_type_scalar(x->module, result->type->dtype));
     ir_yield(&inner, 1, &element);
-    expand_bind_frag(x, result, ir_result(map, 0), &dist);
+    lower_bind_frag(x, result, ir_result(map, 0), &dist);
 }
 
-static bool holds_fill(Expand *x, const IrOp *op) {
+static bool holds_fill(Lower *x, const IrOp *op) {
     const IrAttr *value = ir_attr(op, "value");
     return dtype_is_float(op->results[0].type->dtype) && value->kind == IR_ATTR_FLOAT &&
            absent_holds(x, op->operands[0], ~0u, value->number);
 }
 
 /* Absent lanes get a value, unless they hold it. */
-static void fill_lanes(Expand *x, IrOp *op) {
+static void fill_lanes(Lower *x, IrOp *op) {
     IrValue *result = &op->results[0], *operand = op->operands[0], *index[DIST_MAX_DIMS];
-    Rep *rep = expand_rep(x, operand);
+    Rep *rep = lower_rep(x, operand);
     Dist dist = dist_of(result->type);
     IrBuilder inner, saved = x->b;
     IrOp *map = dist_map(x, &dist, 1, result->type->dtype, &inner, index);
@@ -367,11 +367,11 @@ static void fill_lanes(Expand *x, IrOp *op) {
         element = ir_select(&inner, mask, element, PLANTED(11) ? element : ir_result(fill, 0));
     }
     ir_yield(&inner, 1, &element);
-    expand_bind_frag(x, result, ir_result(map, 0), &dist);
+    lower_bind_frag(x, result, ir_result(map, 0), &dist);
 }
 
 /* Whether the tile's lanes are all present: one answer for the block. NULL: they are. */
-static IrValue *all_present(Expand *x, IrValue *tile, const Dist *dist) {
+static IrValue *all_present(Lower *x, IrValue *tile, const Dist *dist) {
     Presence p = presence_in(x->presence, tile);
     AffCtx *c = x->module->affs;
     const Aff *room = NULL;
@@ -380,14 +380,14 @@ static IrValue *all_present(Expand *x, IrValue *tile, const Dist *dist) {
         const Aff *before = p.axes[a].hi ? aff_sub(c, aff_const(c, 0), p.axes[a].lo) : NULL;
         if (behind) behind = aff_min(c, behind, before), room = room ? aff_min(c, room, behind) : behind;
     }
-    return room ? ir_binary(&x->b, IR_LE, ir_const_index(&x->b, 0), expand_aff(x, &x->b, room)) : NULL;
+    return room ? ir_binary(&x->b, IR_LE, ir_const_index(&x->b, 0), lower_aff(x, &x->b, room)) : NULL;
 }
 
 enum { MANY = 16 }; /* lanes of a thread */
 
 /* Many lanes, which are present but in few tiles, are looked at there alone. */
-static bool fill_last(Expand *x, IrOp *op) {
-    Rep *rep = expand_rep(x, op->operands[0]);
+static bool fill_last(Lower *x, IrOp *op) {
+    Rep *rep = lower_rep(x, op->operands[0]);
     Dist dist = dist_of(op->results[0].type);
     const IrType *type = dist_frag_type(x->module, &dist, op->results[0].type->dtype);
     int64_t lanes = 1;
@@ -400,72 +400,72 @@ static bool fill_last(Expand *x, IrOp *op) {
     ir_yield(&whole, 1, &rep->value);
     x->b = ir_builder_at_end(branch->regions[1]);
     fill_lanes(x, op);
-    IrValue *filled = expand_rep(x, &op->results[0])->value;
+    IrValue *filled = lower_rep(x, &op->results[0])->value;
     ir_yield(&x->b, 1, &filled);
     x->b = saved;
-    expand_bind_frag(x, &op->results[0], ir_result(branch, 0), &dist);
+    lower_bind_frag(x, &op->results[0], ir_result(branch, 0), &dist);
     return true;
 }
 
-static void expand_fill(Expand *x, IrOp *op) {
+static void lower_fill(Lower *x, IrOp *op) {
     if (!fill_last(x, op)) fill_lanes(x, op);
 }
 
 /* The kernel value that carries `value` through a loop or out of a branch. */
-static IrValue *carried(Expand *x, IrValue *value, const IrType *type) {
-    Rep *rep = expand_rep(x, value);
+static IrValue *carried(Lower *x, IrValue *value, const IrType *type) {
+    Rep *rep = lower_rep(x, value);
     if (type->kind != IR_TYPE_TILE) return rep->value;
     Dist dist = dist_of(type);
     return rep_materialise(x, rep, &dist, type->dtype);
 }
 
-static void bind_carried(Expand *x, IrValue *value, IrValue *kernel) {
+static void bind_carried(Lower *x, IrValue *value, IrValue *kernel) {
     if (is_tile(value)) {
         Dist dist = dist_of(value->type);
-        expand_bind_frag(x, value, kernel, &dist);
+        lower_bind_frag(x, value, kernel, &dist);
     } else {
-        expand_bind_scalar(x, value, kernel);
+        lower_bind_scalar(x, value, kernel);
     }
 }
 
 /* Expands a region's ops, then its yield with the carried types of `op`'s results. */
-static void expand_region(Expand *x, IrOp *op, IrBlock *from, IrBlock *to) {
+static void lower_region(Lower *x, IrOp *op, IrBlock *from, IrBlock *to) {
     IrBuilder saved = x->b;
     x->b = ir_builder_at_end(to);
     x->b.span = saved.span;
-    expand_block(x, from);
+    lower_block(x, from);
     IrValue **values = ARENA_ARRAY(x->ctx->scratch, IrValue *, op->result_count + 1);
     for (unsigned i = 0; i < op->result_count && !x->failed; i++) values[i] = carried(x, from->last->operands[i], op->results[i].type);
     if (!x->failed) ir_yield(&x->b, op->result_count, values);
     x->b = saved;
 }
 
-static void expand_for(Expand *x, IrOp *op) {
+static void lower_for(Lower *x, IrOp *op) {
     unsigned count = op->operand_count - 3;
     IrBlock *body = op->regions[0];
     IrValue **inits = ARENA_ARRAY(x->ctx->scratch, IrValue *, count + 1);
     for (unsigned i = 0; i < count; i++) inits[i] = carried(x, op->operands[i + 3], op->results[i].type);
-    IrOp *loop = ir_for(&x->b, expand_scalar(x, op->operands[0]), expand_scalar(x, op->operands[1]), expand_scalar(x, op->operands[2]),
-                        count, inits, body->args[0]->name);
+    IrOp *loop = ir_for(&x->b, lower_scalar(x, op->operands[0]), lower_scalar(x, op->operands[1]), lower_scalar(x, op->operands[2]), count,
+                        inits, body->args[0]->name);
     for (const IrAttr *a = op->attrs; a; a = a->next)
         if (a->kind == IR_ATTR_INT) ir_attr_set_int(loop, a->key, a->integer);
-    expand_bind_scalar(x, body->args[0], loop->regions[0]->args[0]);
+    lower_bind_scalar(x, body->args[0], loop->regions[0]->args[0]);
     for (unsigned i = 0; i < count; i++) bind_carried(x, body->args[i + 1], loop->regions[0]->args[i + 1]);
-    expand_region(x, op, body, loop->regions[0]);
+    lower_region(x, op, body, loop->regions[0]);
     for (unsigned i = 0; i < count; i++) bind_carried(x, &op->results[i], ir_result(loop, i));
 }
 
-static void expand_parallel(Expand *x, IrOp *op) {
+static void lower_parallel(Lower *x, IrOp *op) {
     IrValue *operands[3];
-    for (unsigned i = 0; i < 3; i++) operands[i] = expand_scalar(x, op->operands[i]);
+    for (unsigned i = 0; i < 3; i++) operands[i] = lower_scalar(x, op->operands[i]);
     IrOp *loop = ir_op_create(&x->b, IR_PARALLEL, 3, operands, 0, NULL);
     IrValue *i = ir_region_add_arg(loop->regions[0], ir_type_index(x->module), op->regions[0]->args[0]->name);
-    expand_bind_scalar(x, op->regions[0]->args[0], i);
-    expand_region(x, op, op->regions[0], loop->regions[0]);
+    lower_bind_scalar(x, op->regions[0]->args[0], i);
+    lower_region(x, op, op->regions[0], loop->regions[0]);
 }
 
-static void expand_if(Expand *x, IrOp *op) {
-    IrValue *cond = expand_scalar(x, op->operands[0]);
+static void lower_if(Lower *x, IrOp *op) {
+    IrValue *cond = lower_scalar(x, op->operands[0]);
     const IrType **types = ARENA_ARRAY(x->ctx->scratch, const IrType *, op->result_count + 1);
     for (unsigned i = 0; i < op->result_count; i++) {
         types[i] = op->results[i].type;
@@ -475,12 +475,12 @@ static void expand_if(Expand *x, IrOp *op) {
     }
     IrOp *branch = ir_op_create(&x->b, IR_IF, 1, &cond, op->result_count, types);
     for (unsigned r = 0; r < 2; r++)
-        if (op->regions[r]->first) expand_region(x, op, op->regions[r], branch->regions[r]);
+        if (op->regions[r]->first) lower_region(x, op, op->regions[r], branch->regions[r]);
     for (unsigned i = 0; i < op->result_count; i++) bind_carried(x, &op->results[i], ir_result(branch, i));
 }
 
 /* A tile over more blocks than its function's clusters have. */
-static bool spans_blocks(const Expand *x, const IrOp *op) {
+static bool spans_blocks(const Lower *x, const IrOp *op) {
     for (unsigned i = 0; i < op->result_count; i++) {
         const Layout *l = is_tile(&op->results[i]) ? op->results[i].type->layout : NULL;
         if (l && (int64_t)1 << l->in_bits[LAYOUT_BLOCK] > x->cluster) return true;
@@ -488,62 +488,62 @@ static bool spans_blocks(const Expand *x, const IrOp *op) {
     return false;
 }
 
-static void expand_op(Expand *x, IrOp *op) {
+static void lower_op(Lower *x, IrOp *op) {
     x->at = op;
     if (spans_blocks(x, op)) {
-        expand_error(x, op, "a tile over several blocks in a kernel without clusters of so many");
+        lower_error(x, op, "a tile over several blocks in a kernel without clusters of so many");
         return;
     }
     switch (op->opcode) {
     case IR_CONST:
-        expand_const(x, op);
+        lower_const(x, op);
         return;
     case IR_SPECIAL:
-        expand_scalar_op(x, op);
+        lower_scalar_op(x, op);
         return;
     case IR_FOR:
-        expand_for(x, op);
+        lower_for(x, op);
         return;
     case IR_PARALLEL:
-        expand_parallel(x, op);
+        lower_parallel(x, op);
         return;
     case IR_IF:
-        expand_if(x, op);
+        lower_if(x, op);
         return;
     case IR_VIEW:
         return; /* its accesses know it */
     case IR_TILE_LOAD:
-        expand_load(x, op);
+        lower_load(x, op);
         return;
     case IR_TILE_STORE:
-        expand_store(x, op);
+        lower_store(x, op);
         return;
     case IR_TILE_BROADCAST:
-        expand_broadcast(x, op);
+        lower_broadcast(x, op);
         return;
     case IR_TILE_SCALAR:
-        expand_single(x, op);
+        lower_single(x, op);
         return;
     case IR_TILE_TRANSPOSE:
-        expand_transpose(x, op);
+        lower_transpose(x, op);
         return;
     case IR_TILE_REDUCE:
-        expand_reduce(x, op);
+        lower_reduce(x, op);
         return;
     case IR_TILE_COMBINE:
-        expand_combine(x, op);
+        lower_combine(x, op);
         return;
     case IR_TILE_FILL:
-        expand_fill(x, op);
+        lower_fill(x, op);
         return;
     case IR_TILE_IOTA:
-        expand_iota(x, op);
+        lower_iota(x, op);
         return;
     case IR_TILE_CONVERT:
-        expand_convert(x, op);
+        lower_convert(x, op);
         return;
     case IR_TILE_GEMM:
-        expand_gemm(x, op);
+        lower_gemm(x, op);
         return;
     case IR_BUF_ALLOC:
     case IR_BUF_COPY:
@@ -553,7 +553,7 @@ static void expand_op(Expand *x, IrOp *op) {
     case IR_BARRIER:
     case IR_ASYNC_COMMIT:
     case IR_ASYNC_WAIT:
-        expand_buf_op(x, op);
+        lower_buf_op(x, op);
         return;
     case IR_MBAR_ALLOC:
     case IR_MBAR_DROP:
@@ -562,28 +562,28 @@ static void expand_op(Expand *x, IrOp *op) {
     case IR_MBAR_ARRIVE:
     case IR_TMA_COPY:
     case IR_WGMMA_WAIT:
-        expand_box_op(x, op);
+        lower_box_op(x, op);
         return;
     default:
         break;
     }
     if (ir_has_trait(op, IR_ELEMENTWISE))
-        expand_elementwise(x, op);
-    else if (!expand_along(x, op))
-        expand_error(x, op, "this operation has no lowering to kernel level yet");
+        lower_elementwise(x, op);
+    else if (!lower_along(x, op))
+        lower_error(x, op, "this operation has no lowering to kernel level yet");
 }
 
-void expand_block(Expand *x, IrBlock *block) {
+void lower_block(Lower *x, IrBlock *block) {
     for (IrOp *op = block->first; op && !x->failed; op = op->next) {
         if (ir_has_trait(op, IR_TERMINATOR)) return;
         x->b.span = op->span;
-        expand_op(x, op);
+        lower_op(x, op);
     }
 }
 
 /* ---- Functions ---- */
 
-static void create_params(Expand *x) {
+static void create_params(Lower *x) {
     for (unsigned i = 0; i < x->from->param_count; i++) {
         const IrParam *p = &x->from->params[i];
         IrValue *arg = x->from->body->args[i];
@@ -592,7 +592,7 @@ static void create_params(Expand *x) {
         IrValue *param = ir_func_add_param(x->to, p->kind, p->name, type, p->direction);
         x->to->params[i] = *p;
         if (p->kind == IR_PARAM_TENSOR && !p->type) x->to->params[i].type = arg->type;
-        expand_bind_scalar(x, arg, param);
+        lower_bind_scalar(x, arg, param);
     }
     x->to->attrs = x->from->attrs;
     x->to->guard = PLANTED(13) && ir_func_attr(x->from, "pointer_align") ? NULL : x->from->guard;
@@ -611,7 +611,7 @@ static Span first_place(const IrBlock *block) {
 }
 
 /* "`a` 65536, `b` 32768": what takes most of a block's shared memory, three at most. */
-static const char *largest_shared(Expand *x) {
+static const char *largest_shared(Lower *x) {
     const IrOp *taken[3] = {NULL};
     const char *text = "";
     for (unsigned n = 0; n < COUNT_OF(taken); n++) {
@@ -626,7 +626,7 @@ static const char *largest_shared(Expand *x) {
     return text;
 }
 
-static void check_shared(Expand *x) {
+static void check_shared(Lower *x) {
     int64_t most = x->ctx->target->shared_bytes_block;
     if (x->shared_bytes <= most || x->failed) return;
     x->failed = true;
@@ -639,20 +639,20 @@ static void check_shared(Expand *x) {
     if (*largest) diag_note(x->ctx->diags, d, SPAN_NONE, "most of it: %s bytes; smaller tiles or fewer stages need less", largest);
 }
 
-static bool expand_func(PassContext *ctx, IrFunc *from) {
+static bool lower_func(PassContext *ctx, IrFunc *from) {
     if (!check_ranks(ctx, from)) return false;
-    Expand x = {.ctx = ctx, .module = ctx->module, .from = from, .presence = presence_cache(ctx)};
+    Lower x = {.ctx = ctx, .module = ctx->module, .from = from, .presence = presence_cache(ctx)};
     x.to = ir_func_create(ctx->module, from->name, IR_LEVEL_KERNEL);
     x.gpu = ctx->target->kind == TARGET_CUDA;
     x.num_warps = x.gpu ? ir_func_attr_int(from, "num_warps", 4) : 1;
     x.cluster = x.gpu ? ir_func_cluster(from) : 1;
     x.vector_bytes = x.gpu ? ir_func_attr_int(from, "vector_bytes", 16) : 4;
-    x.turned = x.gpu ? ir_func_attr_int(from, "turned", 0) : 0;
+    x.rotated = x.gpu ? ir_func_attr_int(from, "turned", 0) : 0;
     x.row_lanes = ir_func_attr_int(from, "row_lanes", 0);
     create_params(&x);
     x.b = ir_builder_at_end(x.to->body);
     x.anchor = ir_const_index(&x.b, 0)->def;
-    expand_block(&x, from->body);
+    lower_block(&x, from->body);
     x.b = ir_builder_at_end(x.to->body);
     ir_op_create(&x.b, IR_RETURN, 0, NULL, 0, NULL);
     scratch_end(&x);
@@ -672,7 +672,7 @@ bool pass_lower_to_threads(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first, *next; f; f = next) {
         next = f == last ? NULL : f->next;
         if (f->level != IR_LEVEL_TILE) continue;
-        ok = expand_func(ctx, f) && ok;
+        ok = lower_func(ctx, f) && ok;
         ir_func_remove(f);
     }
     return ok;

@@ -29,7 +29,7 @@ static bool read_dims(Widening *w, const Dist *own) {
     return true;
 }
 
-bool widening_find(Expand *x, const IrType *tile, unsigned axis, int64_t width, Widening *w) {
+bool widening_find(Lower *x, const IrType *tile, unsigned axis, int64_t width, Widening *w) {
     LayoutCtx *layouts = ir_module_layouts(x->module);
     if (!tile->layout || tile->dtype == DTYPE_BOOL) return false;
     const Layout *l = layout_widen(layouts, tile->layout, axis, (unsigned)width, w->swaps, &w->count);
@@ -45,7 +45,7 @@ bool widening_find(Expand *x, const IrType *tile, unsigned axis, int64_t width, 
     return dist_vector(&w->to, axis, width) == width && read_dims(w, &own);
 }
 
-bool gathering_find(Expand *x, const IrType *tile, unsigned axis, Widening *w) {
+bool gathering_find(Lower *x, const IrType *tile, unsigned axis, Widening *w) {
     LayoutCtx *layouts = ir_module_layouts(x->module);
     if (!tile->layout || tile->dtype == DTYPE_BOOL) return false;
     const Layout *l = layout_gather(layouts, tile->layout, axis, w->swaps, &w->count);
@@ -85,7 +85,7 @@ static IrValue *bits_as(IrBuilder *b, IrValue *v, const IrType *type) {
 }
 
 /* Word `at` of a group as this thread holds it: its low bits count words of a piece, the rest say which piece. */
-static IrValue *own_word(Expand *x, IrBuilder *b, const Rep *rep, const Widening *w, IrValue *const *index, int64_t at) {
+static IrValue *own_word(Lower *x, IrBuilder *b, const Rep *rep, const Widening *w, IrValue *const *index, int64_t at) {
     IrValue *from[DIST_MAX_DIMS];
     int64_t low = (w->width >> w->count) / w->word, piece = at / low;
     unsigned dims = w->to.dim_count;
@@ -99,21 +99,21 @@ static IrValue *own_word(Expand *x, IrBuilder *b, const Rep *rep, const Widening
 }
 
 /* The words of the two pieces `low` words apart change places between lanes. */
-static void exchange(Expand *x, IrBuilder *b, const Widening *w, unsigned swap, IrValue **first, IrValue **second) {
+static void exchange(Lower *x, IrBuilder *b, const Widening *w, unsigned swap, IrValue **first, IrValue **second) {
     IrValue *high = w->high[swap];
-    IrValue *got = expand_shuffle(x, b, ir_select(b, high, *first, *second), (int64_t)1 << w->swaps[swap].lane);
+    IrValue *got = lower_shuffle(x, b, ir_select(b, high, *first, *second), (int64_t)1 << w->swaps[swap].lane);
     *first = ir_select(b, high, got, *first);
     *second = ir_select(b, high, *second, got);
 }
 
-void widening_begin(Expand *x, Widening *w) {
+void widening_begin(Lower *x, Widening *w) {
     for (unsigned i = 0; i < w->count; i++) {
         Dist lane = {.rank = 1, .term_count = 1, .terms = {{DIST_LANE, w->swaps[i].lane, 1, 0, 1}}};
         w->high[i] = ir_binary(&x->b, IR_NE, dist_base(x, &lane, 0), ir_const_index(&x->b, 0));
     }
 }
 
-static int64_t exchanged_words(Expand *x, IrBuilder *b, const Rep *rep, const Widening *w, IrValue *const *index, IrValue **words) {
+static int64_t exchanged_words(Lower *x, IrBuilder *b, const Rep *rep, const Widening *w, IrValue *const *index, IrValue **words) {
     int64_t count = w->width / w->word, low = count >> w->count;
     for (int64_t i = 0; i < count; i++) words[i] = own_word(x, b, rep, w, index, i);
     for (unsigned s = 0; s < w->count; s++)
@@ -122,12 +122,12 @@ static int64_t exchanged_words(Expand *x, IrBuilder *b, const Rep *rep, const Wi
     return count;
 }
 
-void gathering_get(Expand *x, IrBuilder *b, const Rep *rep, const Widening *w, IrValue *const *index, IrValue **elements) {
+void gathering_get(Lower *x, IrBuilder *b, const Rep *rep, const Widening *w, IrValue *const *index, IrValue **elements) {
     int64_t count = exchanged_words(x, b, rep, w, index, elements);
     for (int64_t i = 0; i < count; i++) elements[i] = bits_as(b, elements[i], ir_type_scalar(x->module, rep->value->type->dtype));
 }
 
-IrValue *widening_get(Expand *x, IrBuilder *b, const Rep *rep, const Widening *w, IrValue *const *index) {
+IrValue *widening_get(Lower *x, IrBuilder *b, const Rep *rep, const Widening *w, IrValue *const *index) {
     IrValue *words[WIDENING_MAX];
     int64_t count = exchanged_words(x, b, rep, w, index, words);
     const IrType *packed = ir_type_vec(x->module, words[0]->type->dtype, (unsigned)count);

@@ -127,7 +127,7 @@ static bool may_spread(const PassContext *ctx, const OpList *ops, const Axes *ax
 
 /* Does every access of the rows begin with their first lane, and does nothing ask for the number of a lane? Then
  * it does not matter which thread holds which. */
-bool row_may_turn(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
+bool row_may_rotate(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     OpList ops = ops_collect(ctx->scratch, f->body);
     if (axes_others(axes, index, 1, 1) > 1 || !is_plain(&ops, axes, index)) return false;
     for (size_t i = 0; i < ops.len; i++) {
@@ -411,7 +411,7 @@ size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, Row
         odd = of ? of : odd;
     }
     RowClass any = odd ? *odd : *longest;
-    if (any.cluster > 1 && 2 * any.warps <= MOST_WARPS && row_may_turn(ctx, f, axes, index)) any.warps *= 2, any.held /= 2;
+    if (any.cluster > 1 && 2 * any.warps <= MOST_WARPS && row_may_rotate(ctx, f, axes, index)) any.warps *= 2, any.held /= 2;
     if (spread && unaligned) any = over_more_blocks(ctx, any, (int64_t)(sizes[0].weight / (double)sizes[0].row), classes.align);
     return take(taken, n, &any, false, ROW_VERSIONS - 1);
 }

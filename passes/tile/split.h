@@ -61,8 +61,8 @@ int64_t row_lanes_for(int64_t row, int64_t piece);
 /* Moves loads that wait for a reduction behind it. True: something moved, and as classes are numbered in the
  * order of values, `axes` and `index` no longer name what an analysis of `f` or of its copies finds. */
 bool row_sink_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index);
-/* May a version hold rows of any alignment turned (docs/ir.md, `turned`)? */
-bool row_may_turn(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index);
+/* May a version hold rows of any alignment rotated (docs/ir.md, `rotated`)? */
+bool row_may_rotate(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index);
 
 /* ---- Ends (split_ends.c), loops and branches (split_loops.c), chunks (split_slices.c) ---- */
 

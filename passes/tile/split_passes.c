@@ -430,8 +430,8 @@ static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t in
     }
     f->name = arena_printf(m->arena, row->aligned ? "%s_row%lld" : "%s_odd%lld", f->name, (long long)row->cap);
     narrow_guard(ctx, f, axes_class(axes, index), row->cap);
-    bool turned = !row->aligned && row->warps > 1 && row_may_turn(ctx, f, axes, index);
-    int64_t piece = turned ? 16 / widest_in_memory(ctx, f, axes, index) : 1;
+    bool rotated = !row->aligned && row->warps > 1 && row_may_rotate(ctx, f, axes, index);
+    int64_t piece = rotated ? 16 / widest_in_memory(ctx, f, axes, index) : 1;
     if (piece > 1) {
         ir_func_attr_set_int(f, "vector_bytes", 16);
         ir_func_attr_set_int(f, "turned", piece);
