@@ -2,8 +2,8 @@
  * one tile to the next, so that the first stages of the next tile are copied while this tile is stored.
  *
  * Iterations are numbered through all tiles of a block: iteration g uses stage g mod S, and issues the copies of
- * iteration g + S - 1. Let S - 1 = q n + r. The first n - r iterations of a tile issue copies for the tile q turns later,
- * the remaining ones for the tile q + 1 turns later. So all divisions by n run once, before the first turn.
+ * iteration g + S - 1. Let S - 1 = q n + r. The first n - r iterations of a tile issue copies for the tile that the block takes q tiles later,
+ * the remaining ones for the one after it. So all divisions by n run once, before the first tile.
  *
  *   %m = special() {name = "ctaid.x"}; <index arithmetic of %m>; for (k < n) {...}; tile.store ...
  * becomes
@@ -100,14 +100,14 @@ static bool is_common(const IrOp *op, const IrOp *number, const IrBlock *body) {
     return true;
 }
 
-static void move_body(IrFunc *f, const IrOp *number, IrOp *turns) {
-    for (IrOp *op = f->body->first, *next; op != turns; op = next) {
+static void move_body(IrFunc *f, const IrOp *number, IrOp *loop) {
+    for (IrOp *op = f->body->first, *next; op != loop; op = next) {
         next = op->next;
-        if (!is_common(op, number, turns->regions[0])) ir_op_move_to_end(op, turns->regions[0]);
+        if (!is_common(op, number, loop->regions[0])) ir_op_move_to_end(op, loop->regions[0]);
     }
 }
 
-static void make_turns(Turns *t, IrFunc *f, IrOp *number, const IrOp *ring_loop) {
+static void make_tile_loop(PersistentTiles *t, IrFunc *f, IrOp *number, const IrOp *ring_loop) {
     IrModule *m = f->module;
     IrBuilder b = ir_builder_before(f->body->last);
     const IrType *index = ir_type_index(m);
@@ -134,7 +134,7 @@ static void make_turns(Turns *t, IrFunc *f, IrOp *number, const IrOp *ring_loop)
     ir_yield(&end, 1, &base);
 }
 
-bool stage_make_turns(PassContext *ctx, IrFunc *f, Turns *turns) {
+bool persistent_gemm_make(PassContext *ctx, IrFunc *f, PersistentTiles *tiles) {
     Survey s = {0};
     ir_walk(f->body, look, &s);
     if (!fits(ctx->scratch, f, &s)) return false;
@@ -143,7 +143,7 @@ bool stage_make_turns(PassContext *ctx, IrFunc *f, Turns *turns) {
     if (beside > 1 && !asked) return false;
     ir_attr_remove(s.number, "persistent");
     AffCtx *affs = ctx->module->affs;
-    make_turns(turns, f, s.number, stage_loop(s.gemm->block));
+    make_tile_loop(tiles, f, s.number, stage_loop(s.gemm->block));
     const Aff *resident = aff_const(affs, ctx->target->sms * beside);
     ir_func_attr_set_aff(f, "grid_x", aff_min(affs, ir_func_attr(f, "grid_x")->aff, resident));
     return true;
@@ -152,18 +152,18 @@ bool stage_make_turns(PassContext *ctx, IrFunc *f, Turns *turns) {
 /* ---- What is fetched for ---- */
 
 /* The values of the tile's number that the load's indices come from. */
-static void add_leaves(PointerTable *seen, Turns *t, IrValue *value) {
+static void add_leaves(PointerTable *seen, PersistentTiles *t, IrValue *value) {
     const IrBlock *home = home_of(value);
     if (!is_new(seen, value)) return;
     if (home == t->loop->regions[0])
-        VEC_PUSH(seen->arena, &t->leaves, (TurnLeaf){.value = value});
+        VEC_PUSH(seen->arena, &t->leaves, (TileLeaf){.value = value});
     else if (value->def && is_inside(home, t->loop->regions[0]))
         for (unsigned i = 0; i < value->def->operand_count; i++) add_leaves(seen, t, value->def->operands[i]);
 }
 
-/* The leaves' values for the tile `turns` turns on, the last tile's where there is none. */
-static IrValue *leaves_of(Staging *s, IrBuilder *b, Turns *t, IrValue *turns, bool far) {
-    IrValue *tile = ir_binary(b, IR_ADD, t->loop->regions[0]->args[0], ir_binary(b, IR_MUL, turns, t->blocks));
+/* The leaves' values for the tile that the block computes `later` tiles after this one, the last tile's where there is none. */
+static IrValue *leaves_of(Staging *s, IrBuilder *b, PersistentTiles *t, IrValue *later, bool far) {
+    IrValue *tile = ir_binary(b, IR_ADD, t->loop->regions[0]->args[0], ir_binary(b, IR_MUL, later, t->blocks));
     IrValue *last = ir_binary(b, IR_SUB, t->tiles, ir_const_index(b, 1));
     IrValueMap *map = ir_value_map_create(s->ctx->scratch);
     IrValue *known = ir_binary(b, IR_MAX, ir_binary(b, IR_MIN, tile, last), ir_const_index(b, 0));
@@ -175,8 +175,8 @@ static IrValue *leaves_of(Staging *s, IrBuilder *b, Turns *t, IrValue *turns, bo
     return tile;
 }
 
-void stage_turns_prepare(Staging *s, Ring *ring, IrBuilder *outside) {
-    Turns *t = &ring->turns;
+void persistent_gemm_prepare(Staging *s, Ring *ring, IrBuilder *outside) {
+    PersistentTiles *t = &ring->persistent;
     IrValue *ahead = ir_const_index(outside, ring->stages - 1);
     t->skipped = ir_binary(outside, IR_FLOORDIV, ahead, t->trips);
     t->rest = ir_binary(outside, IR_MOD, ahead, t->trips);
@@ -190,18 +190,18 @@ void stage_turns_prepare(Staging *s, Ring *ring, IrBuilder *outside) {
     t->far = leaves_of(s, &b, t, ir_binary(&b, IR_ADD, t->skipped, ir_const_index(&b, 1)), true);
 }
 
-StageFetch stage_turns_first(IrBuilder *b, const Ring *ring, int64_t number) {
-    const Turns *t = &ring->turns;
-    IrValue *n = ir_const_index(b, number), *turns = ir_binary(b, IR_FLOORDIV, n, t->trips);
-    StageFetch fetch = {.tile = ir_binary(b, IR_ADD, t->loop->operands[0], ir_binary(b, IR_MUL, turns, t->blocks))};
+StageFetch persistent_gemm_first(IrBuilder *b, const Ring *ring, int64_t number) {
+    const PersistentTiles *t = &ring->persistent;
+    IrValue *n = ir_const_index(b, number), *later = ir_binary(b, IR_FLOORDIV, n, t->trips);
+    StageFetch fetch = {.tile = ir_binary(b, IR_ADD, t->loop->operands[0], ir_binary(b, IR_MUL, later, t->blocks))};
     IrValue *within = ir_binary(b, IR_MUL, ir_binary(b, IR_MOD, n, t->trips), ring->step);
     fetch.iteration = ir_binary(b, IR_ADD, ring->lower, within);
     fetch.exists = ir_binary(b, IR_LT, fetch.tile, t->tiles);
     return fetch;
 }
 
-StageFetch stage_turns_ahead(IrBuilder *b, Ring *ring, IrValue *i) {
-    Turns *t = &ring->turns;
+StageFetch persistent_gemm_ahead(IrBuilder *b, Ring *ring, IrValue *i) {
+    PersistentTiles *t = &ring->persistent;
     IrValue *within = ir_binary(b, IR_FLOORDIV, ir_binary(b, IR_SUB, i, ring->lower), ring->step);
     IrValue *number = ir_binary(b, IR_ADD, within, t->rest), *beyond = ir_binary(b, IR_LE, t->trips, number);
     IrValue *over = ir_select(b, beyond, t->trips, ir_const_index(b, 0));

@@ -22,7 +22,7 @@
 
 /* The switch: 0 leaves every loop as it was. */
 enum {
-    HALVES = 1,
+    PINGPONG = 1,
     GIVEN_BACK = 1,       /* 0: a block's barrier an iteration */
     WAITS_BEHIND = 1,     /* 0: ptxas waits before softmax */
     PHASES = 1,           /* 0: a stage arrives as a whole */
@@ -239,7 +239,7 @@ static int64_t registers_of(const IrValue *v, int64_t threads) {
 
 /* Registers of a thread for sums and factors; what crosses is told apart from what is made in the iteration. */
 typedef struct {
-    int64_t threads, before, turned;
+    int64_t threads, before, after;
 } Registers;
 
 /* ptxas does not let the first products' sums begin where what was made of the last ones lay. */
@@ -251,13 +251,13 @@ static Registers count_registers(PassContext *ctx, const Cut *c, IrOp *const *ge
         int64_t sums = before && is_product(before) && before->block == c->body ? 0 : s.n / 2;
         int64_t factor = stage_from_registers(ctx, gemms[i]) ? s.k / 4 : 0;
         r.before += sums + factor;
-        r.turned += sums + (is_crossing(c, gemms[i]->operands[0]) ? 0 : factor);
+        r.after += sums + (is_crossing(c, gemms[i]->operands[0]) ? 0 : factor);
     }
-    for (size_t i = 0; i < c->crossing.len; i++) r.turned += registers_of(c->crossing.data[i], r.threads);
+    for (size_t i = 0; i < c->crossing.len; i++) r.after += registers_of(c->crossing.data[i], r.threads);
     return r;
 }
 
-/* Blocks that a multiprocessor would hold without the turn. */
+/* Blocks that a multiprocessor would hold without pipelining. */
 static int64_t blocks_beside(const Target *t, const Registers *r, int64_t bytes) {
     int64_t by_registers = t->registers_sm / (r->threads * (r->before + OTHER_REGISTERS)), by_bytes = t->shared_bytes_sm / bytes;
     int64_t least = by_registers < by_bytes ? by_registers : by_bytes;
@@ -269,10 +269,10 @@ static bool runs_once(IrModule *m, const IrOp *loop) {
     return aff_is_const(loop_trips(m, loop), &trips) && trips < 2;
 }
 
-int64_t stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, size_t count, int64_t stage_bytes) {
+int64_t pingpong_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, size_t count, int64_t stage_bytes) {
     Cut c;
     const Target *target = s->ctx->target;
-    if (!HALVES || !ring->loop || ring->turns.loop || runs_once(s->module, ring->loop)) return 0;
+    if (!PINGPONG || !ring->loop || ring->persistent.loop || runs_once(s->module, ring->loop)) return 0;
     if (!cut_body(s->ctx->scratch, ring->loop->regions[0], &c)) return 0;
     PresenceCache *cache = presence_cache(s->ctx);
     for (size_t i = 0; i < c.crossing.len; i++)
@@ -283,7 +283,7 @@ int64_t stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms,
     int64_t blocks = blocks_beside(target, &r, ring->stages * stage_bytes);
     int64_t all = target->registers_sm / (r.threads * blocks) / REGISTER_UNIT * REGISTER_UNIT;
     bool few = all < target->registers_thread;
-    return r.turned + (few ? LEAST_OTHERS : MOST_OTHERS) <= (few ? all : target->registers_thread) ? blocks : 0;
+    return r.after + (few ? LEAST_OTHERS : MOST_OTHERS) <= (few ? all : target->registers_thread) ? blocks : 0;
 }
 
 static bool is_late(const Cut *c, const IrOp *gemm) {
@@ -310,7 +310,7 @@ static bool is_bound_by_products(const Cut *c, IrOp *const *gemms, size_t count)
 }
 
 /* What the first half reads of a stage is free an iteration before the rest is. */
-void stage_halves_phases(const Staging *s, Ring *ring, IrOp *const *gemms, size_t count) {
+void pingpong_phases(const Staging *s, Ring *ring, IrOp *const *gemms, size_t count) {
     Cut c;
     size_t boxes[STAGE_PHASES] = {0};
     if (!PHASES || !cut_body(s->ctx->scratch, ring->loop->regions[0], &c)) return;
@@ -324,17 +324,17 @@ void stage_halves_phases(const Staging *s, Ring *ring, IrOp *const *gemms, size_
     ring->phase_count = STAGE_PHASES;
 }
 
-bool stage_halves_give_back(const Staging *s) {
+bool pingpong_give_back(const Staging *s) {
     return GIVEN_BACK && s->warps.all > WARPGROUP;
 }
 
-int64_t stage_halves_stages(const Ring *ring, int64_t wanted, int64_t room) {
+int64_t pingpong_stages(const Ring *ring, int64_t wanted, int64_t room) {
     if (wanted < FEWEST_STAGES) wanted = FEWEST_STAGES;
     if (wanted <= room) return wanted;
     return ring->phase_count == STAGE_PHASES && room >= FEWEST_BY_PHASES ? room : 0;
 }
 
-/* ---- The turn ---- */
+/* ---- The pipelined loop ---- */
 
 typedef struct {
     Staging *s;
@@ -342,25 +342,25 @@ typedef struct {
     Cut cut;
     IrOp *gemms[2 * STAGE_MAX_RANK]; /* those of a block, in order */
     size_t count;
-} Turn;
+} Pingpong;
 
-static void clone(Turn *t, IrBuilder *b, const IrOp *op, IrValueMap *map) {
+static void clone(Pingpong *t, IrBuilder *b, const IrOp *op, IrValueMap *map) {
     if (op->opcode == IR_TILE_LOAD && !op->results[0].uses) return; /* a factor, which is in shared memory */
     IrOp *copy = ir_op_clone(b, op, map);
     if (is_product(copy)) t->gemms[t->count++] = copy;
 }
 
 /* Copies of the body's ops of a half from `from` to before `to`. What is free is made for both halves. */
-static void clone_half(Turn *t, IrBuilder *b, Half half, const IrOp *from, const IrOp *to, IrValueMap *map) {
+static void clone_half(Pingpong *t, IrBuilder *b, Half half, const IrOp *from, const IrOp *to, IrValueMap *map) {
     for (const IrOp *op = from; op != to; op = op->next)
         if (half_of(&t->cut, op) == half) clone(t, b, op, map);
 }
 
-static void clone_free(Turn *t, IrBuilder *b, IrValueMap *map) {
+static void clone_free(Pingpong *t, IrBuilder *b, IrValueMap *map) {
     clone_half(t, b, FREE, t->cut.body->first, t->cut.body->last, map);
 }
 
-static IrValueMap *map_at(Turn *t, IrBuilder *b, IrValue *iteration) {
+static IrValueMap *map_at(Pingpong *t, IrBuilder *b, IrValue *iteration) {
     IrValueMap *map = ir_value_map_create(t->s->ctx->scratch);
     ir_value_map_set(map, t->cut.body->args[0], iteration);
     clone_free(t, b, map);
@@ -375,13 +375,13 @@ static const IrOp *behind_first(const Cut *c) {
     return behind;
 }
 
-static bool is_carried_second(const Turn *t, unsigned i) {
+static bool is_carried_second(const Pingpong *t, unsigned i) {
     return half_of(&t->cut, t->cut.body->args[1 + i]) == SECOND;
 }
 
 /* What crosses as a conversion that nothing else reads is made behind the wait for the second products, whose factor lies in the same
  * registers: ptxas serialises products between which a factor's registers are written. */
-static void move_late(Turn *t, IrBlock *block, IrValueMap *first) {
+static void move_late(Pingpong *t, IrBlock *block, IrValueMap *first) {
     for (size_t k = 0; k < t->cut.crossing.len; k++) {
         IrOp *op = ir_value_map_get(first, t->cut.crossing.data[k])->def;
         if (op && op->opcode == IR_CAST && op->block == block && !op->results[0].uses->next) ir_op_move_before(op, block->last);
@@ -396,42 +396,42 @@ static bool has_phases(const Ring *ring) {
  * ptxas takes a wait for products up over arithmetic and shuffles, as far as the branch before: softmax would begin when the second products
  * have ended. The wait for boxes is such a branch, behind softmax; where they came with the others, it is a second wait, for what has come
  * long ago. */
-static void keep_waits_behind(Turn *t, IrBlock *block, IrValue *next) {
+static void keep_waits_behind(Pingpong *t, IrBlock *block, IrValue *next) {
     IrOp *wait = block->last;
     while (wait->prev->opcode == IR_WGMMA_WAIT) wait = wait->prev;
     if (!has_phases(t->ring) && (!WAITS_BEHIND || wait == block->last)) return;
     IrBuilder b = ir_builder_before(wait);
     b.span = wait->span;
-    stage_boxes_arrived(&b, t->ring, t->ring->phase_count - 1, next);
+    tma_pipeline_arrived(&b, t->ring, t->ring->phase_count - 1, next);
 }
 
 /* Behind the first half of the first iteration, whose second half is not there: what it read alone is given back by the number of the
  * iteration that read it. */
-static void begin_phases(Turn *t, IrOp *loop) {
+static void begin_phases(Pingpong *t, IrOp *loop) {
     if (!has_phases(t->ring)) return;
     IrBuilder b = ir_builder_before(loop);
     b.span = loop->span;
-    stage_boxes_arrived(&b, t->ring, t->ring->phase_count - 1, t->ring->lower);
-    if (t->ring->empty) stage_boxes_give_back(&b, t->ring, t->ring->lower);
+    tma_pipeline_arrived(&b, t->ring, t->ring->phase_count - 1, t->ring->lower);
+    if (t->ring->empty) tma_pipeline_give_back(&b, t->ring, t->ring->lower);
 }
 
 /* The copying thread waits until warps have given the stage back; behind the products, it seldom has to. */
-static void refill_behind(Turn *t, IrOp *product, IrValue *i) {
+static void refill_behind(Pingpong *t, IrOp *product, IrValue *i) {
     IrBuilder b = ir_builder_after(product);
     b.span = product->span;
-    stage_boxes_refill(t->s, &b, t->ring, i);
+    tma_pipeline_refill(t->s, &b, t->ring, i);
 }
 
 /* One iteration: the second half of i, the first half of i + 1. */
-static void fill_loop(Turn *t, IrOp *loop) {
+static void fill_loop(Pingpong *t, IrOp *loop) {
     const IrBlock *body = t->cut.body;
     IrBlock *block = loop->regions[0];
     unsigned carried = body->arg_count - 1, total = loop->result_count;
     IrBuilder b = ir_builder_at_end(block);
     b.span = t->ring->loop->span;
     IrValue *i = block->args[0], *next = ir_binary(&b, IR_ADD, i, t->ring->step);
-    if (!t->ring->empty) stage_boxes_refill(t->s, &b, t->ring, i);
-    stage_boxes_arrived(&b, t->ring, 0, next);
+    if (!t->ring->empty) tma_pipeline_refill(t->s, &b, t->ring, i);
+    tma_pipeline_arrived(&b, t->ring, 0, next);
     IrValueMap *second = map_at(t, &b, i), *first = map_at(t, &b, next);
     for (unsigned k = 0; k < carried; k++)
         ir_value_map_set(is_carried_second(t, k) ? second : first, body->args[1 + k], block->args[1 + k]);
@@ -446,17 +446,17 @@ static void fill_loop(Turn *t, IrOp *loop) {
     for (unsigned k = 0; k < carried; k++) left[k] = ir_value_map_get(is_carried_second(t, k) ? second : first, body->last->operands[k]);
     for (size_t k = 0; k < t->cut.crossing.len; k++) left[carried + k] = ir_value_map_get(first, t->cut.crossing.data[k]);
     ir_yield(&b, total, left);
-    stage_boxes_waits(block, t->gemms, t->count);
+    tma_pipeline_waits(block, t->gemms, t->count);
     keep_waits_behind(t, block, next);
     if (t->ring->empty) {
         IrBuilder end = ir_builder_before(block->last);
-        stage_boxes_give_back(&end, t->ring, has_phases(t->ring) ? next : i);
+        tma_pipeline_give_back(&end, t->ring, has_phases(t->ring) ? next : i);
     }
     move_late(t, block, first);
 }
 
 /* The loop behind the first half of its first iteration; what it carries begins with what that left. */
-static IrOp *begin_loop(Turn *t, IrBuilder *b, IrValueMap *first) {
+static IrOp *begin_loop(Pingpong *t, IrBuilder *b, IrValueMap *first) {
     const Ring *ring = t->ring;
     const IrBlock *body = t->cut.body;
     unsigned carried = body->arg_count - 1;
@@ -474,7 +474,7 @@ static IrOp *begin_loop(Turn *t, IrBuilder *b, IrValueMap *first) {
 }
 
 /* The second half of the last iteration. */
-static void end_loop(Turn *t, IrBuilder *b, IrOp *loop) {
+static void end_loop(Pingpong *t, IrBuilder *b, IrOp *loop) {
     const Ring *ring = t->ring;
     const IrBlock *body = t->cut.body;
     unsigned carried = body->arg_count - 1;
@@ -493,10 +493,10 @@ static void end_loop(Turn *t, IrBuilder *b, IrOp *loop) {
     ir_yield(b, carried, left);
 }
 
-void stage_halves_turn(Staging *s, Ring *ring) {
+void pingpong_make(Staging *s, Ring *ring) {
     IrOp *old = ring->loop;
     IrBlock *body = old->regions[0];
-    Turn t = {.s = s, .ring = ring};
+    Pingpong t = {.s = s, .ring = ring};
     cut_body(s->ctx->scratch, body, &t.cut);
     const IrType **types = ARENA_ARRAY(s->module->arena, const IrType *, old->result_count);
     for (unsigned i = 0; i < old->result_count; i++) types[i] = old->results[i].type;
@@ -508,7 +508,7 @@ void stage_halves_turn(Staging *s, Ring *ring) {
     IrBuilder b = ir_builder_at_end(run), otherwise = ir_builder_at_end(branch->regions[1]);
     b.span = old->span;
     ir_yield(&otherwise, old->result_count, old->operands + 3);
-    stage_boxes_arrived(&b, ring, 0, ring->lower);
+    tma_pipeline_arrived(&b, ring, 0, ring->lower);
     IrValueMap *first = map_at(&t, &b, ring->lower);
     for (unsigned k = 1; k < body->arg_count; k++) ir_value_map_set(first, body->args[k], old->operands[2 + k]);
     clone_half(&t, &b, FIRST, body->first, body->last, first);
@@ -518,8 +518,8 @@ void stage_halves_turn(Staging *s, Ring *ring) {
     IrOp *loop = begin_loop(&t, &b, first);
     fill_loop(&t, loop);
     end_loop(&t, &b, loop);
-    stage_boxes_waits(run, t.gemms, t.count);
-    stage_boxes_waits(run, begun, begun_count);
+    tma_pipeline_waits(run, t.gemms, t.count);
+    tma_pipeline_waits(run, begun, begun_count);
     begin_phases(&t, loop);
     for (unsigned i = 0; i < old->result_count; i++) {
         ir_replace_uses(&old->results[i], ir_result(branch, i));

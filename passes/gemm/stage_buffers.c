@@ -46,7 +46,7 @@ static void emit_group(Staging *s, IrBuilder *b, const Ring *ring, IrValue *iter
 
 IrValue *stage_number(IrBuilder *b, const Ring *ring, IrValue *i) {
     IrValue *number = ir_binary(b, IR_FLOORDIV, ir_binary(b, IR_SUB, i, ring->lower), ring->step);
-    return ring->turns.loop ? ir_binary(b, IR_ADD, ring->turns.base, number) : number;
+    return ring->persistent.loop ? ir_binary(b, IR_ADD, ring->persistent.base, number) : number;
 }
 
 IrValue *stage_of(IrBuilder *b, const Ring *ring, IrValue *i, int64_t ahead) {
@@ -251,11 +251,11 @@ static IrValue *present_along_k(Staging *s, IrValue *factor) {
 }
 
 static void plan_halves(Staging *s, Ring *ring, IrOp *const *gemms, size_t count, int64_t room, int64_t blocks) {
-    stage_halves_phases(s, ring, gemms, count);
-    int64_t stages = stage_halves_stages(ring, ring->stages, room);
+    pingpong_phases(s, ring, gemms, count);
+    int64_t stages = pingpong_stages(ring, ring->stages, room);
     if (!stages) return;
     ring->halves = true;
-    ring->given_back = stage_halves_give_back(s);
+    ring->given_back = pingpong_give_back(s);
     ring->stages = stages;
     if (blocks > 1) ir_func_attr_set_int(gemms[0]->block->func, "min_blocks", blocks);
 }
@@ -276,10 +276,10 @@ static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms
         }
     }
     const Target *target = s->ctx->target;
-    int64_t bytes = s->warps.wgmma ? stage_boxes_room(s->ctx, block->func, once, s->taken) : target->shared_bytes_block * 9 / 10 - once;
+    int64_t bytes = s->warps.wgmma ? tma_pipeline_room(s->ctx, block->func, once, s->taken) : target->shared_bytes_block * 9 / 10 - once;
     int64_t room = bytes / (ahead ? ahead : 1), least = s->warps.wgmma ? 2 : 1;
     ring->stages = stage_count_wanted(ring->loop);
-    int64_t blocks = s->warps.wgmma ? stage_halves_fit(s, ring, gemms, count, ahead) : 0;
+    int64_t blocks = s->warps.wgmma ? pingpong_fit(s, ring, gemms, count, ahead) : 0;
     if (blocks) plan_halves(s, ring, gemms, count, room, blocks);
     if (ring->stages > room) ring->stages = room > least ? room : least;
     if (s->warps.wgmma) s->taken += once + ring->stages * ahead;
@@ -294,7 +294,7 @@ static void alloc_ring(Staging *s, IrBuilder *b, Ring *ring, IrOp *const *gemms)
         if (o->twin)
             o->buf = o->twin->buf;
         else if (s->warps.wgmma)
-            stage_alloc_boxes(s, b, o, o->fill == FILL_ONCE ? 1 : ring->stages);
+            stage_alloc_tma(s, b, o, o->fill == FILL_ONCE ? 1 : ring->stages);
         else
             stage_alloc(s, b, o, o->fill == FILL_AHEAD ? ring->stages : 1, gemm_plan_is_mma(&plan));
     }
@@ -321,17 +321,17 @@ static void stage_block(Staging *s, IrBlock *block) {
     IrOp *gemms[MAX_GEMMS];
     size_t count = collect_gemms(s, block, gemms);
     if (!count || count == SIZE_MAX) return;
-    Ring ring = {.loop = stage_loop(block), .turns = s->turns};
+    Ring ring = {.loop = stage_loop(block), .persistent = s->persistent};
     if (ring.loop) ring.lower = ring.loop->operands[0], ring.upper = ring.loop->operands[1], ring.step = ring.loop->operands[2];
     plan_ring(s, &ring, block, gemms, count);
-    IrBuilder outside = ir_builder_before(ring.turns.loop ? ring.turns.loop : ring.loop ? ring.loop : block->first);
+    IrBuilder outside = ir_builder_before(ring.persistent.loop ? ring.persistent.loop : ring.loop ? ring.loop : block->first);
     alloc_ring(s, &outside, &ring, gemms);
     IrBuilder inside = ir_builder_before(ring.loop ? block->first : gemms[0]);
     IrValue *i = ring.loop ? block->args[0] : NULL;
     bool ahead = has_fill(&ring, FILL_AHEAD);
     bool boxes = s->warps.wgmma;
     if (boxes)
-        stage_boxes_prologue(s, &outside, &ring);
+        tma_pipeline_prologue(s, &outside, &ring);
     else if (ahead && ring.loop && ring.stages > 1)
         emit_prologue(s, &outside, &ring);
     if (ring.loop) store_operands(&outside, ring.operands, ring.count, FILL_BEFORE);
@@ -343,13 +343,13 @@ static void stage_block(Staging *s, IrBlock *block) {
         for (size_t k = 0; k < ring.count; k++) /* a factor of the next one */
             if (ring.operands[k].value == product) ring.operands[k].value = ir_result(gemms[g], 0);
     }
-    if (boxes) stage_boxes_iteration(s, &ring, gemms, count);
+    if (boxes) tma_pipeline_iteration(s, &ring, gemms, count);
     for (size_t k = 0; k < ring.count && !ring.halves; k++)
         if (ring.operands[k].fill == FILL_AHEAD) erase_load(&ring, k);
     erase_once(&ring);
     if (!ring.loop) return;
     IrBuilder after = ir_builder_after(ring.loop);
-    if (boxes) stage_boxes_epilogue(&ring);
+    if (boxes) tma_pipeline_epilogue(&ring);
     if (ahead && !boxes) wait(&after, 0);
     if (!boxes) build_barrier(&after, "block");
 }
@@ -378,12 +378,12 @@ bool pass_stage_buffers(PassContext *ctx) {
         f->state = IR_STATE_MAPPED;
         Staging s = {.ctx = ctx, .module = ctx->module, .warps = gemm_warps(ctx, f)};
         stage_lift_views(f);
-        int64_t rows = stage_wants_boxes(ctx, f);
+        int64_t rows = tma_pipeline_rows(ctx, f);
         if (rows) {
             s.warps = gemm_warps_wgmma(rows);
-            stage_boxes_guard(ctx, f);
-            if (stage_make_turns(ctx, f, &s.turns)) ir_func_attr_set_int(f, "turns", 1);
-            stage_lift_views(f); /* out of the loop over turns, too, which took all there was */
+            tma_pipeline_guard(ctx, f);
+            if (persistent_gemm_make(ctx, f, &s.persistent)) ir_func_attr_set_int(f, "turns", 1);
+            stage_lift_views(f); /* out of the loop over tiles, too, which took all there was */
         }
         if (!s.warps.all) continue;
         ir_func_attr_set_int(f, "num_warps", s.warps.all);

@@ -29,12 +29,12 @@ typedef struct Operand {
     bool late; /* FILL_AHEAD: multiplied with in the second half of an iteration alone (pingpong.c) */
 } Operand;
 
-/* A block takes several tiles in turn (persistent_gemm.c). */
+/* A block computes several tiles, one after the other (persistent_gemm.c). */
 typedef struct {
-    IrValue *value;      /* from which indices of this turn's tile come */
+    IrValue *value;      /* from which indices of this tile come */
     IrValue *near, *far; /* for the tile that is fetched for first, and for the one behind it */
     IrValue *there;      /* for the iteration that is fetched for */
-} TurnLeaf;
+} TileLeaf;
 typedef struct {
     IrOp *loop;              /* over the tiles of a block; null: a block a tile */
     IrValue *tiles, *blocks; /* of the launch */
@@ -42,15 +42,15 @@ typedef struct {
     IrValue *base;           /* iterations of the tiles before */
     IrValue *skipped, *rest; /* stages - 1 = skipped trips + rest */
     IrValue *near, *far;     /* tiles that are fetched for */
-    VEC(TurnLeaf) leaves;
-} Turns;
+    VEC(TileLeaf) leaves;
+} PersistentTiles;
 
 typedef struct {
     PassContext *ctx;
     IrModule *module;
-    GemmWarps warps; /* how every gemm of the function divides them */
-    int64_t taken;   /* bytes of the copy engine's rings so far */
-    Turns turns;     /* of the function's ring */
+    GemmWarps warps;            /* how every gemm of the function divides them */
+    int64_t taken;              /* bytes of the copy engine's rings so far */
+    PersistentTiles persistent; /* of the function's ring */
     bool failed;
 } Staging;
 
@@ -74,7 +74,7 @@ typedef struct {
     bool halves;  /* the first half of an iteration stands beside the second one of the iteration before */
     IrOp *behind; /* the last op that belongs to the loop; null: itself */
     IrValue *lower, *upper, *step;
-    Turns turns;
+    PersistentTiles persistent;
     size_t count;
     Operand operands[16];
 } Ring;
@@ -86,15 +86,15 @@ Fill stage_fill(const Ring *ring, IrBlock *block, const IrOp *first_gemm, IrValu
 /* Allocates the operand's buffer: its matrices in each of `stages`. */
 void stage_alloc(Staging *s, IrBuilder *b, Operand *o, int64_t stages, bool mma);
 /* The same for the copy engine and wgmma. */
-void stage_alloc_boxes(Staging *s, IrBuilder *b, Operand *o, int64_t stages);
+void stage_alloc_tma(Staging *s, IrBuilder *b, Operand *o, int64_t stages);
 /* Whether the factor is a load that copies can stand for. */
 bool stage_can_copy(const IrValue *factor);
 /* Whether the copy engine can bring this load's slice: two ranges of whole extents, the second along the
  * tensor's last axis, its rows in blocks that a swizzle has. */
-bool stage_fits_boxes(PassContext *ctx, const IrOp *load);
+bool stage_fits_tma(PassContext *ctx, const IrOp *load);
 /* Views by whose strides rows lie stand in front of all loops: a copy of a later iteration's slice may come before them. */
 void stage_lift_views(IrFunc *f);
-/* What a stage is filled for: an iteration, of the tile in `tile` or by the leaves of the turns; bool `exists`. */
+/* What a stage is filled for: an iteration, of the tile in `tile` or by the leaves of the tile; bool `exists`. */
 typedef struct {
     IrValue *iteration, *tile, *exists;
 } StageFetch;
@@ -108,39 +108,39 @@ IrValue *stage_recompute(IrBuilder *b, IrValueMap *map, const IrBlock *body, IrV
 int64_t stage_count_wanted(const IrOp *loop);
 /* Makes the function's body a loop over tiles where its gemm's loop has one ring and a multiprocessor holds one block, or
  * the hint persistent asks for it. False: a block a tile. */
-bool stage_make_turns(PassContext *ctx, IrFunc *f, Turns *turns);
-/* Once the ring's stages are known: which tiles a turn fetches for, computed in front of its loop. */
-void stage_turns_prepare(Staging *s, Ring *ring, IrBuilder *outside);
-/* What iteration `number` of the block's first tiles is; what iteration `i` of a turn fetches for. */
-StageFetch stage_turns_first(IrBuilder *b, const Ring *ring, int64_t number);
-StageFetch stage_turns_ahead(IrBuilder *b, Ring *ring, IrValue *i);
+bool persistent_gemm_make(PassContext *ctx, IrFunc *f, PersistentTiles *tiles);
+/* Once the ring's stages are known: which tiles the block fetches for during a tile, computed in front of its loop. */
+void persistent_gemm_prepare(Staging *s, Ring *ring, IrBuilder *outside);
+/* What iteration `number` of the block's first tiles is; what iteration `i` of a tile fetches for. */
+StageFetch persistent_gemm_first(IrBuilder *b, const Ring *ring, int64_t number);
+StageFetch persistent_gemm_ahead(IrBuilder *b, Ring *ring, IrValue *i);
 /* By the copy engine and wgmma (tma_pipeline.c): the rows of the function's gemms if all may be, else 0; the ring's
  * barriers in front of its loop; an iteration's schedule, around the gemms that stand in its block already;
  * what follows the loop. */
-int64_t stage_wants_boxes(PassContext *ctx, IrFunc *f);
+int64_t tma_pipeline_rows(PassContext *ctx, IrFunc *f);
 /* Asks in the function's guard for extents that a map may have and the engine's coordinates reach; other sizes take another version. */
-void stage_boxes_guard(PassContext *ctx, IrFunc *f);
+void tma_pipeline_guard(PassContext *ctx, IrFunc *f);
 /* Bytes of shared memory that stages may take beside what is copied once and what earlier rings have taken. */
-int64_t stage_boxes_room(PassContext *ctx, IrFunc *f, int64_t once, int64_t taken);
-void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring);
-void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t count);
-void stage_boxes_epilogue(const Ring *ring);
+int64_t tma_pipeline_room(PassContext *ctx, IrFunc *f, int64_t once, int64_t taken);
+void tma_pipeline_prologue(Staging *s, IrBuilder *b, Ring *ring);
+void tma_pipeline_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t count);
+void tma_pipeline_epilogue(const Ring *ring);
 /* Its parts: waits for the block's products in front of their first uses; for a phase of the stage of iteration `i`; the barrier, or the copying
  * thread's wait, behind which what was read before `i` is filled anew; the stage of iteration `i` given back. */
-void stage_boxes_waits(IrBlock *block, IrOp *const *gemms, size_t count);
-void stage_boxes_arrived(IrBuilder *b, const Ring *ring, unsigned phase, IrValue *i);
-void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i);
-void stage_boxes_give_back(IrBuilder *b, const Ring *ring, IrValue *i);
-/* The turn by half an iteration (pingpong.c): how many blocks a multiprocessor is to hold if the ring's loop is turned, 0 where it is not
- * to be; how many stages it takes, 0 where there is no room; the turn, once the loop's gemms stand in their buffers. The old loop, with the loads of its
+void tma_pipeline_waits(IrBlock *block, IrOp *const *gemms, size_t count);
+void tma_pipeline_arrived(IrBuilder *b, const Ring *ring, unsigned phase, IrValue *i);
+void tma_pipeline_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i);
+void tma_pipeline_give_back(IrBuilder *b, const Ring *ring, IrValue *i);
+/* Pipelining by half an iteration (pingpong.c): how many blocks a multiprocessor is to hold if the ring's loop is pipelined, 0 where it is not
+ * to be; how many stages it takes, 0 where there is no room; the new loop, once the loop's gemms stand in their buffers. The old loop, with the loads of its
  * factors, is gone then. */
-int64_t stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, size_t count, int64_t stage_bytes);
-int64_t stage_halves_stages(const Ring *ring, int64_t wanted, int64_t room);
+int64_t pingpong_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, size_t count, int64_t stage_bytes);
+int64_t pingpong_stages(const Ring *ring, int64_t wanted, int64_t room);
 /* Tells which factors the second half alone reads, where each one is of one half: the boxes of these arrive in a phase of their own. */
-void stage_halves_phases(const Staging *s, Ring *ring, IrOp *const *gemms, size_t count);
+void pingpong_phases(const Staging *s, Ring *ring, IrOp *const *gemms, size_t count);
 /* Whether its stages are given back warp by warp: several warpgroups need not wait for each other then. */
-bool stage_halves_give_back(const Staging *s);
-void stage_halves_turn(Staging *s, Ring *ring);
+bool pingpong_give_back(const Staging *s);
+void pingpong_make(Staging *s, Ring *ring);
 /* The number of an iteration, from 0, modulo the stages `ahead` of it. */
 IrValue *stage_number(IrBuilder *b, const Ring *ring, IrValue *iteration);
 IrValue *stage_of(IrBuilder *b, const Ring *ring, IrValue *iteration, int64_t ahead);

@@ -124,7 +124,7 @@ static int64_t box_bytes(int64_t row_bytes) {
     return bytes >= LEAST_BOX_BYTES ? bytes : 0;
 }
 
-void stage_alloc_boxes(Staging *s, IrBuilder *b, Operand *o, int64_t stages) {
+void stage_alloc_tma(Staging *s, IrBuilder *b, Operand *o, int64_t stages) {
     AffCtx *c = s->module->affs;
     Dtype dtype = o->value->type->dtype;
     const Aff *extents[2] = {aff_const(c, o->rows), aff_const(c, o->columns)};
@@ -162,7 +162,7 @@ static bool ends_with_map(IrModule *m, const IrValue *view) {
     return joined && aff_is_const(aff_sub(m->affs, of->extents[axis], t->extents[axis]), &fewer) && fewer == joined - 1;
 }
 
-bool stage_fits_boxes(PassContext *ctx, const IrOp *load) {
+bool stage_fits_tma(PassContext *ctx, const IrOp *load) {
     const IrType *tile = load->results[0].type, *tensor = load->operands[0]->type;
     IrSlice slice = ir_slice(load);
     if (is_view(load->operands[0]) && !ends_with_map(ctx->module, load->operands[0])) return false;
@@ -256,9 +256,9 @@ static void copy_matrix(Staging *s, IrBuilder *b, const Operand *o, IrValue *ful
 static IrValueMap *map_fetch(Staging *s, const Ring *ring, StageFetch fetch) {
     IrValueMap *map = ir_value_map_create(s->ctx->scratch);
     if (ring->loop) ir_value_map_set(map, ring->loop->regions[0]->args[0], fetch.iteration);
-    if (fetch.tile) ir_value_map_set(map, ring->turns.loop->regions[0]->args[0], fetch.tile);
-    for (size_t i = 0; i < ring->turns.leaves.len && !fetch.tile; i++)
-        ir_value_map_set(map, ring->turns.leaves.data[i].value, ring->turns.leaves.data[i].there);
+    if (fetch.tile) ir_value_map_set(map, ring->persistent.loop->regions[0]->args[0], fetch.tile);
+    for (size_t i = 0; i < ring->persistent.leaves.len && !fetch.tile; i++)
+        ir_value_map_set(map, ring->persistent.leaves.data[i].value, ring->persistent.leaves.data[i].there);
     return map;
 }
 
@@ -269,7 +269,7 @@ void stage_copy_once(Staging *s, IrBuilder *b, const Ring *ring, const Operand *
 void stage_copy(Staging *s, IrBuilder *b, const Ring *ring, const Operand *o, StageFetch fetch, IrValue *stage) {
     IrOp *load = o->value->def;
     IrValueMap *map = map_fetch(s, ring, fetch);
-    const IrBlock *body = ring->turns.loop ? ring->turns.loop->regions[0] : load->block;
+    const IrBlock *body = ring->persistent.loop ? ring->persistent.loop->regions[0] : load->block;
     IrValue *operands[2 * STAGE_MAX_RANK];
     for (unsigned i = 1; i < load->operand_count; i++)
         operands[i - 1] = ring->loop ? stage_recompute(b, map, body, load->operands[i]) : load->operands[i];

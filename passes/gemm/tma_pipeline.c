@@ -89,7 +89,7 @@ static bool is_brought_once(PassContext *ctx, IrOp *gemm) {
     IrValue *factor = gemm->operands[0];
     if (!ring.loop || stage_fill(&ring, gemm->block, gemm, factor) != FILL_BEFORE) return false;
     BlockRegisters r = registers_of(ctx->target, gemm->block);
-    return r.sums + r.factors > r.most && stage_can_copy(factor) && stage_fits_boxes(ctx, factor->def);
+    return r.sums + r.factors > r.most && stage_can_copy(factor) && stage_fits_tma(ctx, factor->def);
 }
 
 bool stage_from_registers(PassContext *ctx, IrOp *gemm) {
@@ -100,7 +100,7 @@ static bool factor_fits(Fit *fit, IrOp *gemm, unsigned which) {
     const Ring ring = {.loop = stage_loop(gemm->block)};
     IrValue *factor = gemm->operands[which];
     if (which == 0 && (stage_from_registers(fit->ctx, gemm) || is_brought_once(fit->ctx, gemm))) return true;
-    return stage_fill(&ring, gemm->block, gemm, factor) == FILL_AHEAD && stage_fits_boxes(fit->ctx, factor->def);
+    return stage_fill(&ring, gemm->block, gemm, factor) == FILL_AHEAD && stage_fits_tma(fit->ctx, factor->def);
 }
 
 /* Whether the value's lanes lie as a product's of the kernel do, by rows that are one warp's: they do where one of those that it is made of does. */
@@ -149,7 +149,7 @@ static void note_exchange(void *context, IrOp *op) {
 }
 
 /* Beside what is copied once: all but the barriers, where nothing else is in shared memory; of rings behind others, what these left. */
-int64_t stage_boxes_room(PassContext *ctx, IrFunc *f, int64_t once, int64_t taken) {
+int64_t tma_pipeline_room(PassContext *ctx, IrFunc *f, int64_t once, int64_t taken) {
     int64_t all = ctx->target->shared_bytes_block, left = all - BARRIERS_BYTES - taken;
     Exchanges e = {.ctx = ctx, .none = once > 0};
     if (e.none) ir_walk(f->body, note_exchange, &e);
@@ -171,7 +171,7 @@ static bool has_room(PassContext *ctx, IrBlock *block) {
     }
     BlockRegisters r = registers_of(ctx->target, block);
     return count <= MAX_IN_BLOCK && r.sums <= r.most_sums && r.sums + r.factors - in_memory <= r.most &&
-           2 * bytes <= stage_boxes_room(ctx, block->func, once, 0);
+           2 * bytes <= tma_pipeline_room(ctx, block->func, once, 0);
 }
 
 static void check_fit(void *context, IrOp *op) {
@@ -183,7 +183,7 @@ static void check_fit(void *context, IrOp *op) {
     fit->rows = fits ? shape.m : -1;
 }
 
-int64_t stage_wants_boxes(PassContext *ctx, IrFunc *f) {
+int64_t tma_pipeline_rows(PassContext *ctx, IrFunc *f) {
     Fit fit = {.ctx = ctx};
     if (ir_func_attr_int(f, "vector_bytes", 0) < 16 || ir_func_attr_int(f, "pointer_align", 0) < 16) return 0;
     ir_walk(f->body, check_fit, &fit);
@@ -225,7 +225,7 @@ static void limit_extents(void *context, IrOp *op) {
     }
 }
 
-void stage_boxes_guard(PassContext *ctx, IrFunc *f) {
+void tma_pipeline_guard(PassContext *ctx, IrFunc *f) {
     ir_walk(f->body, limit_extents, ctx);
 }
 
@@ -282,14 +282,14 @@ static StageFetch fetch_behind(IrBuilder *b, const Ring *ring, IrValue *from, in
     return fetch;
 }
 
-/* The first stages of all turns together; no iteration, no stage. */
-static void fill_turns(Staging *s, IrBuilder *b, Ring *ring) {
+/* The first stages of all tiles of the block together; no iteration, no stage. */
+static void fill_first_tiles(Staging *s, IrBuilder *b, Ring *ring) {
     IrValue *runs = ir_binary(b, IR_LT, ring->lower, ring->upper);
     IrBuilder inner = ir_builder_at_end(ir_op_create(b, IR_IF, 1, &runs, 0, NULL)->regions[0]);
     inner.span = b->span;
-    for (int64_t n = 0; n + 1 < ring->stages; n++) emit_first(s, &inner, ring, stage_turns_first(&inner, ring, n), n);
+    for (int64_t n = 0; n + 1 < ring->stages; n++) emit_first(s, &inner, ring, persistent_gemm_first(&inner, ring, n), n);
     ir_yield(&inner, 0, NULL);
-    stage_turns_prepare(s, ring, b);
+    persistent_gemm_prepare(s, ring, b);
 }
 
 static IrValue *make_barriers(Staging *s, IrBuilder *b, int64_t count, const char *name, int64_t arrivals) {
@@ -321,7 +321,7 @@ static void wait_once(IrBuilder *b, const Ring *ring) {
     ir_op_create(b, IR_MBAR_WAIT, 3, operands, 0, NULL);
 }
 
-void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring) {
+void tma_pipeline_prologue(Staging *s, IrBuilder *b, Ring *ring) {
     if (!ring->phase_count) ring->phase_count = 1;
     for (unsigned p = 0; p < ring->phase_count; p++) {
         bool early = p + 1 < ring->phase_count; /* read an iteration before what is late, and free as much earlier */
@@ -332,8 +332,8 @@ void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring) {
     if (once) ring->once = make_barriers(s, b, 1, "full_once", 1);
     build_barrier(b, "block");
     if (once) copy_once(s, b, ring, once);
-    if (ring->turns.loop) fill_turns(s, b, ring);
-    for (int64_t n = 0; n < ring->phases[0].ahead && !ring->turns.loop; n++)
+    if (ring->persistent.loop) fill_first_tiles(s, b, ring);
+    for (int64_t n = 0; n < ring->phases[0].ahead && !ring->persistent.loop; n++)
         emit_first(s, b, ring, fetch_behind(b, ring, ring->lower, n), n);
     if (once) wait_once(b, ring);
 }
@@ -441,12 +441,12 @@ static IrOp *place_waits(Ring *ring, IrOp *const *gemms, size_t count) {
     return done->def;
 }
 
-void stage_boxes_waits(IrBlock *block, IrOp *const *gemms, size_t count) {
+void tma_pipeline_waits(IrBlock *block, IrOp *const *gemms, size_t count) {
     for (size_t g = 0; g < count; g++)
         if (!is_chained(gemms[g])) wait_before_use(block, gemms[g]);
 }
 
-void stage_boxes_arrived(IrBuilder *b, const Ring *ring, unsigned phase, IrValue *i) {
+void tma_pipeline_arrived(IrBuilder *b, const Ring *ring, unsigned phase, IrValue *i) {
     IrValue *round = ir_binary(b, IR_FLOORDIV, stage_number(b, ring, i), ir_const_index(b, ring->stages));
     IrValue *operands[3] = {ring->phases[phase].full, stage_of(b, ring, i, 0), ir_binary(b, IR_MOD, round, ir_const_index(b, 2))};
     ir_op_create(b, IR_MBAR_WAIT, 3, operands, 0, NULL);
@@ -465,10 +465,10 @@ static void wait_given_back(IrBuilder *b, const Ring *ring, IrValue *i, int64_t 
     ir_attr_set_bool(ir_op_create(b, IR_MBAR_WAIT, 3, operands, 0, NULL), "one", true);
 }
 
-void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i) {
+void tma_pipeline_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i) {
     const Phase *last = &ring->phases[ring->phase_count - 1];
     if (!ring->empty) build_barrier(b, "block");
-    StageFetch fetch = ring->turns.loop ? stage_turns_ahead(b, ring, i) : fetch_behind(b, ring, i, last->ahead);
+    StageFetch fetch = ring->persistent.loop ? persistent_gemm_ahead(b, ring, i) : fetch_behind(b, ring, i, last->ahead);
     IrValue *stage = stage_of(b, ring, i, last->ahead);
     IrBuilder inner = where_exists(b, fetch);
     if (ring->empty) wait_given_back(&inner, ring, i, ring->phases[0].ahead);
@@ -482,28 +482,28 @@ void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i) {
     ir_yield(&inner, 0, NULL);
 }
 
-void stage_boxes_give_back(IrBuilder *b, const Ring *ring, IrValue *i) {
+void tma_pipeline_give_back(IrBuilder *b, const Ring *ring, IrValue *i) {
     IrValue *operands[2] = {ring->empty, stage_of(b, ring, i, 0)};
     ir_op_create(b, IR_MBAR_ARRIVE, 2, operands, 0, NULL);
 }
 
-void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t count) {
+void tma_pipeline_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t count) {
     IrValue *i = ring->loop->regions[0]->args[0];
     /* A remainder loop's registers meet those in flight: ptxas would wait for each instruction. */
     ir_attr_set_int(ring->loop, "unroll", 1);
     if (ring->halves) {
-        stage_halves_turn(s, ring);
+        pingpong_make(s, ring);
         return;
     }
     IrBuilder before = ir_builder_before(ring->loop->regions[0]->first);
-    stage_boxes_arrived(&before, ring, 0, i);
+    tma_pipeline_arrived(&before, ring, 0, i);
     IrBuilder behind = ir_builder_after(place_waits(ring, gemms, count));
-    stage_boxes_refill(s, &behind, ring, i);
+    tma_pipeline_refill(s, &behind, ring, i);
 }
 
 /* Where the ring is made anew, its barriers' memory must be given back first. */
-void stage_boxes_epilogue(const Ring *ring) {
-    if (ring->turns.loop) return; /* the kernel ends */
+void tma_pipeline_epilogue(const Ring *ring) {
+    if (ring->persistent.loop) return; /* the kernel ends */
     IrOp *last = ring->behind ? ring->behind : ring->loop;
     IrBuilder b = ir_builder_after(last);
     IrValue *rings[STAGE_PHASES + 2] = {ring->phases[0].full, ring->phases[1].full, ring->empty, ring->once};
