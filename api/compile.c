@@ -201,7 +201,7 @@ static const char *sketch_text(sketchc_unit *unit, IrModule *m, Arena *arena) {
     for (IrFunc *f = m->first; f; f = f->next) {
         Places p = {.sources = unit->sources, .arena = arena};
         ir_walk(f->body, note_place, &p);
-        if (p.places.len) ir_func_attr_set_ints(f, "places", p.places.len, p.places.data);
+        if (p.places.len) ir_func_set_ints(f, IR_FN_PLACES, p.places.len, p.places.data);
     }
     str_init(&text);
     ir_print(m, &text);

@@ -111,15 +111,12 @@ static void put_seconds(double seconds, Str *out) {
 
 /* ---- Launches ---- */
 
-static void put_attr(const IrFunc *f, const char *key, const char *otherwise, Str *out) {
-    const IrAttr *a = ir_func_attr(f, key);
+static void put_grid(const IrFunc *f, IrFuncAff axis, Str *out) {
+    const Aff *blocks = ir_func_aff(f, axis);
     Str text;
     str_init(&text);
-    if (a && a->kind == IR_ATTR_AFF)
-        aff_print(a->aff, &text);
-    else if (a && a->kind == IR_ATTR_INT)
-        str_printf(&text, "%lld", (long long)a->integer);
-    put_text(text.len ? text.data : otherwise, out);
+    if (blocks) aff_print(blocks, &text);
+    put_text(blocks ? text.data : "1", out);
     str_release(&text);
 }
 
@@ -129,14 +126,14 @@ static void put_occupancy(const IrFunc *f, int64_t threads, const CostMachine *m
         str_append(out, "not known");
         return;
     }
-    CostLaunch launch = {.blocks = 1, .threads = threads, .shared_bytes = ir_func_attr_int(f, "shared_bytes", 0)};
+    CostLaunch launch = {.blocks = 1, .threads = threads, .shared_bytes = ir_func_int(f, IR_FN_SHARED_BYTES, 0)};
     CostEstimate e = cost_estimate(machine, &launch);
     str_printf(out, "%lld, by %s", (long long)e.blocks_per_sm, e.limit);
 }
 
 /* Bytes of shared memory, and how many of them are stages of which buffers. */
 static void put_shared(const IrFunc *f, const Buffers *buffers, Str *out) {
-    put_attr(f, "shared_bytes", "0", out);
+    str_printf(out, "%lld", (long long)ir_func_int(f, IR_FN_SHARED_BYTES, 0));
     for (size_t i = 0; i < buffers->len; i++) {
         const Buffer *b = &buffers->data[i];
         if (strcmp(b->kernel, f->name) != 0) continue;
@@ -171,16 +168,16 @@ static void put_guard(sketchc_unit *unit, const IrFunc *f, Str *out) {
 }
 
 static void put_launch(sketchc_unit *unit, const IrFunc *f, int warp_size, const CostMachine *machine, const Buffers *buffers, Str *out) {
-    int64_t threads = ir_func_attr_int(f, "num_warps", 1) * warp_size;
+    int64_t threads = ir_func_int(f, IR_FN_NUM_WARPS, 1) * warp_size;
     str_append(out, "<tr><th>");
     put_text(f->name, out);
     str_append(out, "</th><td>");
-    put_attr(f, "grid_x", "1", out);
-    static const char *const others[] = {"grid_y", "grid_z"};
+    put_grid(f, IR_FN_GRID_X, out);
+    static const IrFuncAff others[] = {IR_FN_GRID_Y, IR_FN_GRID_Z};
     for (size_t i = 0; i < COUNT_OF(others); i++)
-        if (ir_func_attr(f, others[i])) {
+        if (ir_func_has(f, others[i])) {
             str_append(out, " &times; ");
-            put_attr(f, others[i], "1", out);
+            put_grid(f, others[i], out);
         }
     str_printf(out, "</td><td>%lld</td><td>", (long long)threads);
     put_shared(f, buffers, out);

@@ -48,7 +48,7 @@ static bool symbol_leaf(void *ctx, const Aff *leaf, int64_t *value) {
 static IrFunc *chosen(IrModule *m, int64_t step, Sizes *s) {
     for (IrFunc *f = m->first; f; f = f->next) {
         int64_t value = 1;
-        if (f->level != IR_LEVEL_KERNEL || ir_func_attr_int(f, "step", 0) != step) continue;
+        if (f->level != IR_LEVEL_KERNEL || ir_func_int(f, IR_FN_STEP, 0) != step) continue;
         s->f = f;
         if (f->guard && (!aff_eval(f->guard, symbol_leaf, s, &value) || value <= 0)) continue;
         return f;
@@ -77,14 +77,14 @@ static double floor_of(const CostMachine *machine, const IrFunc *f, Sizes *s) {
 static int64_t last_step(const IrModule *m) {
     int64_t last = -1;
     for (const IrFunc *f = m->first; f; f = f->next)
-        if (f->level == IR_LEVEL_KERNEL && ir_func_attr_int(f, "step", 0) > last) last = ir_func_attr_int(f, "step", 0);
+        if (f->level == IR_LEVEL_KERNEL && ir_func_int(f, IR_FN_STEP, 0) > last) last = ir_func_int(f, IR_FN_STEP, 0);
     return last;
 }
 
 static bool add_launch(const CostMachine *machine, IrFunc *f, Sizes *s, bool flagged, Arena *arena, Prediction *p) {
     PredictedLaunch l = {.kernel = f};
-    const IrAttr *order = ir_func_attr(f, "order");
-    if (order && order->kind == IR_ATTR_AFF) aff_eval(order->aff, symbol_leaf, s, &l.rows_together);
+    const Aff *order = ir_func_aff(f, IR_FN_ORDER);
+    if (order) aff_eval(order, symbol_leaf, s, &l.rows_together);
     if (!cost_kernel(machine, f, symbol_value, s, flagged, &l.launch)) return false;
     if (l.launch.blocks <= 0) return true; /* not launched at all */
     l.estimate = cost_estimate(machine, &l.launch);

@@ -113,6 +113,5 @@ bool param_is_shared(const IrFunc *f, unsigned index);
 size_t param_access_bytes(const IrFunc *f, unsigned index);
 int64_t func_threads(const IrFunc *f);
 bool is_vec(const IrType *t);
-const char *step_of(const IrFunc *f); /* the attribute `kernel`, else the function's name */
 
 #endif

@@ -146,8 +146,8 @@ bool param_is_read_only(const IrFunc *f, unsigned index) {
 
 bool param_is_shared(const IrFunc *f, unsigned index) {
     const IrParam *param = &f->params[index];
-    if (param->kind == IR_PARAM_WORKSPACE && ir_func_attr(f, "meeting")) return true;
-    if (!ir_func_attr(f, "dependent")) return false;
+    if (param->kind == IR_PARAM_WORKSPACE && ir_func_has(f, IR_FN_MEETING)) return true;
+    if (!ir_func_has(f, IR_FN_DEPENDENT)) return false;
     return ir_param_is_written_before(f, index) || (!param_is_read_only(f, index) && ir_param_is_used_before(f, index));
 }
 
@@ -172,7 +172,7 @@ size_t param_access_bytes(const IrFunc *f, unsigned index) {
 }
 
 int64_t func_threads(const IrFunc *f) {
-    return 32 * ir_func_attr_int(f, "num_warps", 1);
+    return 32 * ir_func_int(f, IR_FN_NUM_WARPS, 1);
 }
 
 bool is_vec(const IrType *t) {

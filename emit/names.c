@@ -178,11 +178,6 @@ void name_release(NameScope *scope, size_t mark) {
     }
 }
 
-const char *step_of(const IrFunc *f) {
-    const IrAttr *a = ir_func_attr(f, "kernel");
-    return a && a->kind == IR_ATTR_STR ? a->string : f->name;
-}
-
 static bool is_cut(const char *text) {
     return strlen(text) > NAME_MAX_LENGTH - 2;
 }
@@ -194,7 +189,7 @@ static const char *symbol_of(Arena *arena, const IrModule *m, const char *text) 
     unsigned number = 1;
     bool taken = false, found = !is_cut(text);
     for (const IrFunc *f = m->first; f && !found; f = f->next) {
-        const char *both[] = {step_of(f), f->name};
+        const char *both[] = {ir_func_kernel(f), f->name};
         for (unsigned i = 0; i < 2 && !found; i++) {
             const char *other = is_cut(both[i]) ? name_legal(arena, both[i]) : "";
             found = strcmp(both[i], text) == 0;
@@ -211,5 +206,5 @@ const char *emit_entry_name(Arena *arena, const IrFunc *f) {
 }
 
 const char *emit_step_name(Arena *arena, const IrFunc *f) {
-    return symbol_of(arena, f->module, step_of(f));
+    return symbol_of(arena, f->module, ir_func_kernel(f));
 }

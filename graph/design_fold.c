@@ -420,8 +420,7 @@ static Pairing pair(const DesignTile *a, const DesignTile *b, const Fold *f) {
 
 /* What the operator asks of factors of this type; elsewhere every bit counts. */
 static const char *precision_text(Design *d, Dtype dtype) {
-    const IrAttr *of = ir_func_attr(d->f, "precision");
-    const char *name = of ? of->string : "f32";
+    const char *name = ir_func_str(d->f, IR_FN_PRECISION, "f32");
     bool sums = strcmp(name, "f8") == 0 && dtype_size(dtype) == 1;
     bool says = strcmp(name, "f32") != 0 && strcmp(name, "f64") != 0 && dtype_is_float(dtype) && (dtype == DTYPE_F32 || sums);
     return says ? arena_printf(d->arena, ", precision=%s", name) : "";

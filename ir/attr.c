@@ -108,41 +108,7 @@ void ir_attr_remove(IrOp *op, const char *key) {
     }
 }
 
-/* ---- Functions ---- */
-
-void ir_func_attr_set_int(IrFunc *f, const char *key, int64_t value) {
-    ir_attr_slot(f->module, &f->attrs, key, IR_ATTR_INT)->integer = value;
-}
-
-void ir_func_attr_set_ints(IrFunc *f, const char *key, size_t count, const int64_t *values) {
-    IrAttr *attr = ir_attr_slot(f->module, &f->attrs, key, IR_ATTR_INTS);
-    int64_t *copy = ARENA_ARRAY(f->module->arena, int64_t, count);
-    memcpy(copy, values, count * sizeof *copy);
-    attr->count = count;
-    attr->ints = copy;
-}
-
-void ir_func_attr_set_str(IrFunc *f, const char *key, const char *value) {
-    ir_attr_slot(f->module, &f->attrs, key, IR_ATTR_STR)->string = ir_intern_string(f->module, value);
-}
-
-void ir_func_attr_set_aff(IrFunc *f, const char *key, const Aff *value) {
-    ir_attr_slot(f->module, &f->attrs, key, IR_ATTR_AFF)->aff = value;
-}
-
-const IrAttr *ir_func_attr(const IrFunc *f, const char *key) {
-    return ir_attr_in(f->attrs, key);
-}
-
-int64_t ir_func_attr_int(const IrFunc *f, const char *key, int64_t fallback) {
-    const IrAttr *attr = ir_func_attr(f, key);
-    return attr && attr->kind == IR_ATTR_INT ? attr->integer : fallback;
-}
-
-int64_t ir_func_cluster(const IrFunc *f) {
-    const IrAttr *a = ir_func_attr(f, "cluster");
-    return a && a->kind == IR_ATTR_INTS && a->count ? a->ints[0] : 1;
-}
+/* ---- Parameters of functions ---- */
 
 static bool is_written(const IrValue *ptr) {
     for (const IrUse *use = ptr->uses; use; use = use->next)
@@ -156,10 +122,10 @@ typedef enum { BEFORE_USED, BEFORE_WRITTEN } Before;
 static bool is_touched_before(const IrFunc *f, unsigned index, Before how) {
     const IrParam *param = &f->params[index];
     const char *name = param->kind == IR_PARAM_MAP ? param->map.tensor : param->name;
-    int64_t step = ir_func_attr_int(f, "step", 0);
+    int64_t step = ir_func_int(f, IR_FN_STEP, 0);
     if (param->kind == IR_PARAM_SYMBOL || param->kind == IR_PARAM_SCALAR) return false;
     for (const IrFunc *g = f->module->first; g; g = g->next) {
-        if (g->level != IR_LEVEL_KERNEL || ir_func_attr_int(g, "step", 0) >= step) continue;
+        if (g->level != IR_LEVEL_KERNEL || ir_func_int(g, IR_FN_STEP, 0) >= step) continue;
         for (unsigned i = 0; i < g->param_count; i++) {
             bool map = g->params[i].kind == IR_PARAM_MAP;
             if (strcmp(map ? g->params[i].map.tensor : g->params[i].name, name) != 0) continue;

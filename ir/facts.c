@@ -163,22 +163,18 @@ static void assume_region(const Facts *f, const IrOp *parent, const IrBlock *reg
 /* ---- Thread ids ---- */
 
 static const Aff *special_extent(const Facts *f, const IrFunc *func, const char *name) {
-    int64_t warps = ir_func_attr_int(func, "num_warps", 0);
+    int64_t warps = ir_func_int(func, IR_FN_NUM_WARPS, 0);
     if (strcmp(name, "lane") == 0) return warps ? constant(f, 32) : NULL;
     if (strcmp(name, "warp") == 0) return warps ? constant(f, warps) : NULL;
     if (strcmp(name, "tid.x") == 0) return warps ? constant(f, warps * 32) : NULL;
     if (strcmp(name, "cluster.rank") == 0) return constant(f, ir_func_cluster(func));
     if (strcmp(name, "clusterid.x") == 0) {
-        const IrAttr *grid = ir_func_attr(func, "grid_x");
-        if (!grid || grid->kind != IR_ATTR_AFF) return NULL;
-        return aff_floordiv(f->m->affs, grid->aff, constant(f, ir_func_cluster(func)));
+        const Aff *grid = ir_func_aff(func, IR_FN_GRID_X);
+        return grid ? aff_floordiv(f->m->affs, grid, constant(f, ir_func_cluster(func))) : NULL;
     }
-    static const char *const grid[][2] = {{"ctaid.x", "grid_x"}, {"ctaid.y", "grid_y"}, {"ctaid.z", "grid_z"}};
-    for (size_t i = 0; i < COUNT_OF(grid); i++) {
-        if (strcmp(name, grid[i][0]) != 0) continue;
-        const IrAttr *attr = ir_func_attr(func, grid[i][1]);
-        return attr && attr->kind == IR_ATTR_AFF ? attr->aff : NULL;
-    }
+    if (strcmp(name, "ctaid.x") == 0) return ir_func_aff(func, IR_FN_GRID_X);
+    if (strcmp(name, "ctaid.y") == 0) return ir_func_aff(func, IR_FN_GRID_Y);
+    if (strcmp(name, "ctaid.z") == 0) return ir_func_aff(func, IR_FN_GRID_Z);
     return NULL;
 }
 

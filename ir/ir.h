@@ -14,6 +14,7 @@
 #include "affine.h"
 #include "diag.h"
 #include "dtype.h"
+#include "func_attr.h"
 #include "support.h"
 
 typedef struct IrModule IrModule;
@@ -239,7 +240,7 @@ struct IrFunc {
     IrBlock *body;
     size_t constraint_count;
     IrConstraint *constraints;
-    IrAttr *attrs;    /* e.g. target, num_warps, grid, shared_bytes; see docs/ir.md */
+    IrAttr *attrs;    /* func_attrs.def */
     const Aff *guard; /* this version runs when guard > 0; null: always */
     IrFunc *next;
 };
@@ -323,15 +324,6 @@ bool ir_attr_bool(const IrOp *op, const char *key); /* absent: false */
 void ir_attr_remove(IrOp *op, const char *key);
 bool ir_attrs_equal(const IrOp *a, const IrOp *b);
 void ir_attr_copy(IrOp *to, const IrOp *from, const char *key); /* nothing where it is absent */
-/* The same on functions. */
-void ir_func_attr_set_int(IrFunc *f, const char *key, int64_t value);
-void ir_func_attr_set_ints(IrFunc *f, const char *key, size_t count, const int64_t *values);
-void ir_func_attr_set_str(IrFunc *f, const char *key, const char *value);
-void ir_func_attr_set_aff(IrFunc *f, const char *key, const Aff *value);
-const IrAttr *ir_func_attr(const IrFunc *f, const char *key);
-int64_t ir_func_attr_int(const IrFunc *f, const char *key, int64_t fallback);
-/* The number of blocks of a cluster (attribute cluster, along x); 1: there are no clusters. */
-int64_t ir_func_cluster(const IrFunc *f);
 /* Does a step before that of `f`, both of kernel level, write the memory behind parameter `index`, a tensor map's tensor? */
 bool ir_param_is_written_before(const IrFunc *f, unsigned index);
 /* Does one read or write it? */

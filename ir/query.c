@@ -93,8 +93,7 @@ bool is_stored_to(IrValue *tensor) {
 }
 
 bool is_same_kernel(const IrFunc *f, const IrFunc *g) {
-    const IrAttr *a = ir_func_attr(f, "kernel"), *b = ir_func_attr(g, "kernel");
-    return f == g || (a && b && strcmp(a->string, b->string) == 0);
+    return f == g || (ir_func_has(f, IR_FN_KERNEL) && ir_func_has(g, IR_FN_KERNEL) && strcmp(ir_func_kernel(f), ir_func_kernel(g)) == 0);
 }
 
 unsigned count_versions(const IrFunc *f) {

@@ -737,10 +737,10 @@ static bool symbol_leaf(void *ctx, const Aff *leaf, int64_t *value) {
     return leaf->kind == AFF_SYM && c->symbol(c->ctx, leaf->name, value);
 }
 
-static bool attr_value(Count *c, const char *key, int64_t otherwise, int64_t *value) {
-    const IrAttr *a = ir_func_attr(c->f, key);
-    *value = a && a->kind == IR_ATTR_INT ? a->integer : otherwise;
-    return !a || a->kind != IR_ATTR_AFF || aff_eval(a->aff, symbol_leaf, c, value);
+static bool formula_value(Count *c, IrFuncAff attr, int64_t otherwise, int64_t *value) {
+    const Aff *formula = ir_func_aff(c->f, attr);
+    *value = otherwise;
+    return !formula || aff_eval(formula, symbol_leaf, c, value);
 }
 
 static bool bind_params(Count *c) {
@@ -803,12 +803,10 @@ bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void 
                .unrolled = 1,
                .ahead = 1,
                .turns = 1};
-    int64_t grid[3], shared, warps = ir_func_attr_int(f, "num_warps", 1);
-    const IrAttr *cluster = ir_func_attr(f, "cluster");
-    *launch = (CostLaunch){.cluster = cluster && cluster->kind == IR_ATTR_INTS && cluster->count ? cluster->ints[0] : 1};
-    if (warps < 1 || warps > 32 || !attr_value(&c, "grid_x", 1, &grid[0]) || !attr_value(&c, "grid_y", 1, &grid[1]) ||
-        !attr_value(&c, "grid_z", 1, &grid[2]) || !attr_value(&c, "shared_bytes", 0, &shared) ||
-        !attr_value(&c, "meeting", 0, &launch->meeting))
+    int64_t grid[3], warps = ir_func_int(f, IR_FN_NUM_WARPS, 1);
+    *launch = (CostLaunch){.cluster = ir_func_cluster(f)};
+    if (warps < 1 || warps > 32 || !formula_value(&c, IR_FN_GRID_X, 1, &grid[0]) || !formula_value(&c, IR_FN_GRID_Y, 1, &grid[1]) ||
+        !formula_value(&c, IR_FN_GRID_Z, 1, &grid[2]) || !formula_value(&c, IR_FN_MEETING, 0, &launch->meeting))
         return false;
     c.blocks = (double)grid[0] * (double)grid[1] * (double)grid[2];
     c.threads = (size_t)warps * WARP;
@@ -816,7 +814,7 @@ bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void 
     if (!c.arena) return false;
     launch->blocks = c.blocks;
     launch->threads = (int64_t)c.threads;
-    launch->shared_bytes = shared;
+    launch->shared_bytes = ir_func_int(f, IR_FN_SHARED_BYTES, 0);
     c.slot_count = TABLE;
     for (size_t values = count_values(f->body); c.slot_count < 2 * values;) c.slot_count *= 2;
     c.slots = ARENA_ARRAY(c.arena, Slot, c.slot_count);
@@ -827,7 +825,7 @@ bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void 
     wait_for_loads(&c);
     launch->registers = 24 + c.fragments[0] + c.fragments[1];
     /* The assembler keeps to what lets as many blocks fit as were promised, one at least. */
-    int64_t promised = ir_func_attr_int(f, "min_blocks", 1);
+    int64_t promised = ir_func_int(f, IR_FN_MIN_BLOCKS, 1);
     int64_t most = machine->registers_sm / ((int64_t)c.threads * (promised > 0 ? promised : 1)) / 8 * 8;
     if (most > 255) most = 255;
     if (launch->registers > most) launch->registers = most;

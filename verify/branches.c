@@ -46,14 +46,15 @@ static void number_value(BranchMap *map, IrValue *value) {
 static void number_block(BranchMap *map, IrBlock *block, const IrFunc *f, size_t *in_func);
 
 static void number_op(BranchMap *map, IrOp *op, const IrFunc *f, size_t *in_func) {
-    const IrAttr *places = ir_func_attr(f, "places");
+    size_t count;
+    const int64_t *places = ir_func_ints(f, IR_FN_PLACES, &count);
     for (unsigned r = 0; r < op->result_count; r++) number_value(map, ir_result(op, r));
     op->mark = UINT32_MAX;
     if (branch_is_site(op)) {
         size_t at = 2 * (*in_func)++;
-        bool placed = places && places->kind == IR_ATTR_INTS && at + 1 < places->count;
+        bool placed = at + 1 < count;
         op->mark = (uint32_t)map->count;
-        map->sites[map->count++] = (Branch){op, placed ? places->ints[at] : 0, placed ? places->ints[at + 1] : 0, is_loop(op)};
+        map->sites[map->count++] = (Branch){op, placed ? places[at] : 0, placed ? places[at + 1] : 0, is_loop(op)};
     }
     for (unsigned r = 0; r < op->region_count; r++) number_block(map, op->regions[r], f, in_func);
 }

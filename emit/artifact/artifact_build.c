@@ -33,11 +33,10 @@ static const Aff *move_formula(Build *b, const Aff *e, const char *name) {
     return moved;
 }
 
-/* A formula attribute: an affine expression or a plain integer. */
-static const Aff *formula_attr(Build *b, const IrFunc *f, const char *key, int64_t otherwise) {
-    const IrAttr *attr = ir_func_attr(f, key);
-    if (attr && attr->kind == IR_ATTR_AFF) return move_formula(b, attr->aff, f->name);
-    return aff_const(b->a->affs, attr && attr->kind == IR_ATTR_INT ? attr->integer : otherwise);
+/* How many blocks there are along an axis. */
+static const Aff *grid_formula(Build *b, const IrFunc *f, IrFuncAff axis) {
+    const Aff *blocks = ir_func_aff(f, axis);
+    return blocks ? move_formula(b, blocks, f->name) : aff_const(b->a->affs, 1);
 }
 
 static const IrFunc *next_kernel(const IrFunc *f) {
@@ -165,20 +164,20 @@ static void build_args(Build *b, const IrFunc *f, ArtifactVersion *v) {
 static ArtifactVersion build_version(Build *b, const IrFunc *f) {
     ArtifactVersion v = {.entry = emit_entry_name(b->arena, f), .guard = move_formula(b, f->guard, f->name)};
     bool cuda = b->spec->target == ARTIFACT_CUDA;
-    static const char *const keys[3] = {"grid_x", "grid_y", "grid_z"};
-    for (int i = 0; i < 3; i++) v.grid[i] = cuda ? formula_attr(b, f, keys[i], 1) : aff_const(b->a->affs, 1);
-    int64_t warps = ir_func_attr_int(f, "num_warps", 1), cap = ir_func_attr_int(f, "max_registers", 0);
+    static const IrFuncAff axes[3] = {IR_FN_GRID_X, IR_FN_GRID_Y, IR_FN_GRID_Z};
+    for (int i = 0; i < 3; i++) v.grid[i] = cuda ? grid_formula(b, f, axes[i]) : aff_const(b->a->affs, 1);
+    int64_t warps = ir_func_int(f, IR_FN_NUM_WARPS, 1), cap = ir_func_int(f, IR_FN_MAX_REGISTERS, 0);
     if (warps < 1 || warps > 32) fail(b, "'%s' has a number of warps outside 1 to 32", f->name);
     if (cap < 0 || cap > 255) fail(b, "'%s' has a register cap outside 0 to 255", f->name);
     v.block_threads = cuda ? (unsigned)warps * 32 : 1;
-    v.shared_bytes = formula_attr(b, f, "shared_bytes", 0);
+    v.shared_bytes = aff_const(b->a->affs, ir_func_int(f, IR_FN_SHARED_BYTES, 0));
     v.max_registers = (unsigned)cap;
-    v.pointer_align = cuda ? (unsigned)ir_func_attr_int(f, "pointer_align", 0) : 0;
-    v.cooperative = ir_func_attr_int(f, "cooperative", 0) != 0;
-    v.dependent = ir_func_attr_int(f, "dependent", 0) != 0;
-    const IrAttr *cluster = ir_func_attr(f, "cluster");
-    for (size_t i = 0; i < 3; i++)
-        v.cluster[i] = cluster && cluster->kind == IR_ATTR_INTS && i < cluster->count ? (unsigned)cluster->ints[i] : 1;
+    v.pointer_align = cuda ? (unsigned)ir_func_int(f, IR_FN_POINTER_ALIGN, 0) : 0;
+    v.cooperative = ir_func_int(f, IR_FN_COOPERATIVE, 0) != 0;
+    v.dependent = ir_func_int(f, IR_FN_DEPENDENT, 0) != 0;
+    size_t axes_of_cluster;
+    const int64_t *cluster = ir_func_ints(f, IR_FN_CLUSTER, &axes_of_cluster);
+    for (size_t i = 0; i < 3; i++) v.cluster[i] = i < axes_of_cluster ? (unsigned)cluster[i] : 1;
     build_args(b, f, &v);
     return v;
 }
@@ -189,7 +188,7 @@ static ArtifactStep *find_step(Build *b, const IrFunc *f, const char *name) {
     ArtifactStep step = {.kind = ARTIFACT_KERNEL, .name = name};
     step.versions = ARENA_ARRAY(b->arena, ArtifactVersion, ARTIFACT_MAX_VERSIONS);
     VEC_PUSH(b->arena, &b->steps, step);
-    VEC_PUSH(b->arena, &b->orders, ir_func_attr_int(f, "step", 0));
+    VEC_PUSH(b->arena, &b->orders, ir_func_int(f, IR_FN_STEP, 0));
     return &b->steps.data[b->steps.len - 1];
 }
 

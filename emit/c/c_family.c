@@ -8,7 +8,7 @@
  * (one for extents that cannot occur is empty and writes nothing). */
 static bool read_only_in_step(const IrFunc *f, unsigned i) {
     for (const IrFunc *g = f->module->first; g; g = g->next) {
-        if (g->level != IR_LEVEL_KERNEL || strcmp(step_of(g), step_of(f)) != 0) continue;
+        if (g->level != IR_LEVEL_KERNEL || strcmp(ir_func_kernel(g), ir_func_kernel(f)) != 0) continue;
         for (unsigned k = 0; k < g->param_count; k++)
             if (strcmp(g->params[k].name, f->params[i].name) == 0 && !param_is_read_only(g, k)) return false;
     }
@@ -135,7 +135,7 @@ void c_print_body(CPrinter *p, const IrFunc *f) {
         p->smem_declared = true;
         declare_met(p, f);
     } else if (!p->dialect->gpu && !has_parallel(f->body) && block_uses_shared(f->body)) {
-        c_line(p, "_Alignas(64) unsigned char smem[%lld];", (long long)ir_func_attr_int(f, "shared_bytes", 0));
+        c_line(p, "_Alignas(64) unsigned char smem[%lld];", (long long)ir_func_int(f, IR_FN_SHARED_BYTES, 0));
         p->smem_declared = true;
     }
     c_block(p, f->body);
@@ -176,20 +176,14 @@ void c_print_checks(CPrinter *p, const IrFunc *f, const char *action) {
 
 bool c_first_of_step(const IrFunc *f) {
     for (const IrFunc *g = f->module->first; g != f; g = g->next)
-        if (g->level == IR_LEVEL_KERNEL && strcmp(step_of(g), step_of(f)) == 0) return false;
+        if (g->level == IR_LEVEL_KERNEL && strcmp(ir_func_kernel(g), ir_func_kernel(f)) == 0) return false;
     return true;
 }
 
 const IrFunc *c_next_version(const IrFunc *f) {
     for (const IrFunc *g = f->next; g; g = g->next)
-        if (g->level == IR_LEVEL_KERNEL && strcmp(step_of(g), step_of(f)) == 0) return g;
+        if (g->level == IR_LEVEL_KERNEL && strcmp(ir_func_kernel(g), ir_func_kernel(f)) == 0) return g;
     return NULL;
-}
-
-const Aff *c_func_aff(CPrinter *p, const IrFunc *f, const char *key, int64_t fallback) {
-    const IrAttr *a = ir_func_attr(f, key);
-    if (a && a->kind == IR_ATTR_AFF) return a->aff;
-    return aff_const(p->module->affs, a && a->kind == IR_ATTR_INT ? a->integer : fallback);
 }
 
 /* ---- The module ---- */

@@ -238,7 +238,6 @@ void c_print_body(CPrinter *p, const IrFunc *f); /* between the function's brace
 void c_print_checks(CPrinter *p, const IrFunc *f, const char *action);
 bool c_first_of_step(const IrFunc *f);
 const IrFunc *c_next_version(const IrFunc *f); /* of the same step; null: none */
-const Aff *c_func_aff(CPrinter *p, const IrFunc *f, const char *key, int64_t fallback);
 bool c_emit(const IrModule *m, const CDialect *dialect, const EmitOptions *options, Str *out, DiagList *diags);
 
 /* c_launch.c */

@@ -76,12 +76,13 @@ typedef struct {
 } GridDim;
 
 static GridDim grid_dim(CPrinter *p, const IrFunc *f, unsigned axis) {
-    static const char *const keys[] = {"grid_x", "grid_y", "grid_z"};
+    static const IrFuncAff axes[] = {IR_FN_GRID_X, IR_FN_GRID_Y, IR_FN_GRID_Z};
     static const long long limits[] = {2147483647, 65535, 65535};
-    const Aff *e = c_func_aff(p, f, keys[axis], 1);
+    const Aff *e = ir_func_aff(f, axes[axis]);
+    if (!e) return (GridDim){.text = c_int_text(p, 1)};
     int64_t constant;
     if (aff_is_const(e, &constant) && constant > 0 && constant <= limits[axis]) return (GridDim){.text = c_int_text(p, constant)};
-    const char *extent = c_aff(p, e).text, *name = name_claim(&p->names, keys[axis]);
+    const char *extent = c_aff(p, e).text, *name = name_claim(&p->names, ir_func_attr_info(axes[axis])->key);
     c_line(p, "const long long %s = %s;", name, extent);
     return (GridDim){arena_printf(p->arena, "(unsigned int)%s", name), arena_printf(p->arena, "%s <= 0", name),
                      arena_printf(p->arena, "%s > %lld", name, limits[axis])};
@@ -214,13 +215,12 @@ static void print_cooperative(CPrinter *p, const IrFunc *f, const char *grid, co
 
 static void print_launch(CPrinter *p, const IrFunc *f) {
     const char *grid = print_grid(p, f), *entry = emit_entry_name(p->arena, f);
-    const Aff *shared = c_func_aff(p, f, "shared_bytes", 0);
-    const char *bytes = c_aff(p, shared).text;
-    int64_t constant;
+    int64_t shared = ir_func_int(f, IR_FN_SHARED_BYTES, 0);
+    const char *bytes = c_int_text(p, shared);
     /* up to 48 KiB need no attribute */
-    if (!aff_is_const(shared, &constant) || constant > 49152) print_shared(p, entry, bytes);
+    if (shared > 49152) print_shared(p, entry, bytes);
     print_maps(p, f);
-    if (ir_func_attr_int(f, "cooperative", 0)) {
+    if (ir_func_int(f, IR_FN_COOPERATIVE, 0)) {
         print_cooperative(p, f, grid, entry, bytes);
         return;
     }

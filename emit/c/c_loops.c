@@ -324,7 +324,7 @@ static bool uses_shared(const IrBlock *block) {
 
 static void declare_smem(CPrinter *p, const IrBlock *block) {
     if (p->smem_declared || !uses_shared(block)) return;
-    c_line(p, "_Alignas(64) unsigned char smem[%lld];", (long long)ir_func_attr_int(p->func, "shared_bytes", 0));
+    c_line(p, "_Alignas(64) unsigned char smem[%lld];", (long long)ir_func_int(p->func, IR_FN_SHARED_BYTES, 0));
     p->smem_declared = true;
 }
 

@@ -3,7 +3,7 @@
 
 static void print_kernel(CPrinter *p, const IrFunc *f) {
     c_enter(p, f);
-    long long threads = func_threads(f), min_blocks = ir_func_attr_int(f, "min_blocks", 0);
+    long long threads = func_threads(f), min_blocks = ir_func_int(f, IR_FN_MIN_BLOCKS, 0);
     const char *bounds =
         min_blocks > 0 ? arena_printf(p->arena, "%lld, %lld", threads, min_blocks) : arena_printf(p->arena, "%lld", threads);
     long long cluster = ir_func_cluster(f);

@@ -556,7 +556,7 @@ bool ptx_function(Ptx *p, const IrFunc *f) {
     ptx_lines_function(p, name);
     LLVMSetFunctionCallConv(p->function, LLVMPTXKernelCallConv);
     number_attribute(p, p->function, "nvvm.maxntid", func_threads(f));
-    int64_t min_blocks = ir_func_attr_int(f, "min_blocks", 0), cluster = ir_func_cluster(f);
+    int64_t min_blocks = ir_func_int(f, IR_FN_MIN_BLOCKS, 0), cluster = ir_func_cluster(f);
     if (min_blocks > 0) number_attribute(p, p->function, "nvvm.minctasm", min_blocks);
     if (cluster > 1) text_attribute(p, p->function, "nvvm.cluster_dim", arena_printf(p->arena, "%lld,1,1", (long long)cluster));
     attribute(p, p->function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "nounwind");

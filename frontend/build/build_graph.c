@@ -89,10 +89,10 @@ static void build_return(Build *c) {
 }
 
 void build_operator(Build *c) {
-    if (c->block->precision_name) ir_func_attr_set_str(c->f, "precision", c->block->precision_name);
+    if (c->block->precision_name) ir_func_set_str(c->f, IR_FN_PRECISION, c->block->precision_name);
     build_symbols(c);
     build_inputs(c);
-    if (c->block->precision_name) ir_func_attr_set_str(c->f, "precision", c->block->precision_name);
+    if (c->block->precision_name) ir_func_set_str(c->f, IR_FN_PRECISION, c->block->precision_name);
     for (size_t i = 0; i < c->block->decl_count && c->ok; i++)
         if (c->block->decls[i]->kind == DECL_VIEW) build_graph_view(c, c->block->decls[i]);
     const Body *body = &c->block->body;

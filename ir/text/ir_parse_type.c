@@ -250,6 +250,14 @@ static bool parse_attr_value(Parser *p, IrAttr *attr, const IrAttrSpec *spec) {
     return parse_wrapped(p, attr);
 }
 
+/* What is known of an attribute of an op, of one of a function where `info` is null. */
+static bool find_spec(const IrOpInfo *info, const char *key, IrAttrSpec *spec) {
+    if (info) return ir_attr_spec_find(info, key, spec);
+    const IrFuncAttrInfo *row = ir_func_attr_find(key);
+    if (row) *spec = (IrAttrSpec){.kind = row->kind, .optional = true};
+    return row;
+}
+
 bool ir_parse_attrs(Parser *p, IrAttr **list, const IrOpInfo *info) {
     ir_next(p);
     while (!ir_at(p, '}')) {
@@ -258,10 +266,15 @@ bool ir_parse_attrs(Parser *p, IrAttr **list, const IrOpInfo *info) {
         if (strlen(p->token.text) > IR_MAX_NAME) return ir_error(p, "this name is too long");
         if (ir_attr_in(*list, p->token.text)) return ir_error(p, "the attribute `%s` stands twice", p->token.text);
         IrAttrSpec spec;
-        bool known = info && ir_attr_spec_find(info, p->token.text, &spec);
+        bool known = find_spec(info, p->token.text, &spec);
+        if (!known && !info) return ir_error(p, "functions have no attribute `%s`", p->token.text);
         IrAttr *attr = ir_attr_slot(p->module, list, p->token.text, IR_ATTR_INT);
         ir_next(p);
         if (!ir_expect(p, '=') || !parse_attr_value(p, attr, known ? &spec : NULL)) return false;
+        if (!info && attr->kind == IR_ATTR_INT && spec.kind == IR_ATTR_AFF) {
+            attr->kind = IR_ATTR_AFF;
+            attr->aff = aff_const(p->module->affs, attr->integer);
+        }
     }
     ir_next(p);
     return true;

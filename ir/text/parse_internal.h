@@ -63,7 +63,7 @@ const Aff *ir_parse_aff(Parser *p);
 /* ---- ir_parse_type.c ---- */
 
 const IrType *ir_parse_type(Parser *p);                              /* null after a report */
-bool ir_parse_attrs(Parser *p, IrAttr **list, const IrOpInfo *info); /* after `{`, through `}` */
+bool ir_parse_attrs(Parser *p, IrAttr **list, const IrOpInfo *info); /* after `{`, through `}`; null: a function's */
 bool ir_at_attrs(const Parser *p);                                   /* at `{ name =` */
 bool ir_parse_number(Parser *p, double *value);
 bool ir_parse_integer(Parser *p, int64_t *value);

@@ -244,6 +244,15 @@ static bool check_param(Verifier *v, unsigned i) {
     return ir_check_type(v, NULL, f->body->args[i]->type);
 }
 
+static bool check_attr(Verifier *v, const IrAttr *attr) {
+    const IrFuncAttrInfo *info = ir_func_attr_find(attr->key);
+    NEED(v, NULL, info, "functions have no attribute %s", attr->key);
+    NEED(v, NULL, info->kind == attr->kind, "the attribute %s is of kind %s, not %s", attr->key, ir_attr_kind_name(attr->kind),
+         ir_attr_kind_name(info->kind));
+    NEED(v, NULL, info->levels & v->func->level, "the attribute %s is not for functions of this level", attr->key);
+    return attr->kind != IR_ATTR_AFF || ir_check_aff(v, NULL, attr->aff);
+}
+
 static bool check_header(Verifier *v) {
     const IrFunc *f = v->func;
     NEED(v, NULL, f->level == IR_LEVEL_GRAPH || f->level == IR_LEVEL_TILE || f->level == IR_LEVEL_KERNEL, "the function has no level");
@@ -253,7 +262,7 @@ static bool check_header(Verifier *v) {
     for (size_t i = 0; i < f->constraint_count; i++)
         if (!ir_check_aff(v, NULL, f->constraints[i].expr)) return false;
     for (const IrAttr *attr = f->attrs; attr; attr = attr->next)
-        if (attr->kind == IR_ATTR_AFF && !ir_check_aff(v, NULL, attr->aff)) return false;
+        if (!check_attr(v, attr)) return false;
     return !f->guard || ir_check_aff(v, NULL, f->guard);
 }
 

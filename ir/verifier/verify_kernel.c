@@ -82,7 +82,7 @@ static bool check_address(Verifier *v, const IrOp *op, unsigned ptr, const IrTyp
 static bool check_told(Verifier *v, const IrOp *op, const IrValue *ptr, const IrType *t) {
     NEED(v, op, t == ir_type_scalar(v->module, DTYPE_F32) && ptr->type->space == IR_SPACE_GLOBAL,
          "blocks publish and await single f32 in global memory");
-    NEED(v, op, ir_func_attr_int(v->func, "cooperative", 0), "blocks wait for each other in cooperative launches only");
+    NEED(v, op, ir_func_int(v->func, IR_FN_COOPERATIVE, 0), "blocks wait for each other in cooperative launches only");
     for (const IrUse *use = ptr->uses; use; use = use->next) {
         bool tells = use->op->opcode == IR_MEM_STORE
                          ? ir_attr_bool(use->op, "publishes")
@@ -367,13 +367,13 @@ static bool check_meet(Verifier *v, const IrOp *op) {
     const IrType *t = op->operands[0]->type;
     NEED(v, op, t->kind == IR_TYPE_PTR && t->space == IR_SPACE_GLOBAL && t->dtype == DTYPE_I32, "the counters are i32 of global memory");
     for (unsigned i = 1; i < op->operand_count; i++) NEED(v, op, ir_type_is_index(op->operands[i]->type), "index and count are indices");
-    NEED(v, op, ir_func_attr_int(v->func, "cooperative", 0), "blocks wait for each other in cooperative launches only");
+    NEED(v, op, ir_func_int(v->func, IR_FN_COOPERATIVE, 0), "blocks wait for each other in cooperative launches only");
     return true;
 }
 
 static bool check_steps_wait(Verifier *v, const IrOp *op) {
     NEED(v, op, op->block == v->func->body, "a step waits for others in the function's own block");
-    NEED(v, op, ir_func_attr_int(v->func, "dependent", 0), "the function is not launched before the steps ahead of it are over");
+    NEED(v, op, ir_func_int(v->func, IR_FN_DEPENDENT, 0), "the function is not launched before the steps ahead of it are over");
     for (const IrOp *before = op->prev; before; before = before->prev) NEED(v, op, before->opcode != IR_STEPS_WAIT, "a step waits once");
     return true;
 }

@@ -551,7 +551,7 @@ static BarrierCheck *create(Arena *scratch, IrFunc *f, ResidueCases *cases) {
                         .cases = cases,
                         .work_limit = INT64_C(400) << 20};
     r->blocks = ir_func_cluster(f);
-    r->block_threads = ir_func_attr_int(f, "num_warps", 1) * WARP;
+    r->block_threads = ir_func_int(f, IR_FN_NUM_WARPS, 1) * WARP;
     r->threads = r->blocks * r->block_threads;
     ir_walk(f->body, find_grain, r);
     r->shared_bytes = (r->shared_bytes + 127) / 128 * 128;

@@ -38,8 +38,7 @@ static void report(PassContext *ctx, const IrFunc *f, const BarrierFault *fault)
 }
 
 static bool is_cuda(const IrFunc *f) {
-    const IrAttr *target = ir_func_attr(f, "target");
-    return f->level == IR_LEVEL_KERNEL && target && target->string && strcmp(target->string, "cuda") == 0;
+    return f->level == IR_LEVEL_KERNEL && ir_func_is_cuda(f);
 }
 
 bool pass_check_barriers(PassContext *ctx) {

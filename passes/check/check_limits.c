@@ -113,7 +113,7 @@ bool pass_check_limits(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
         if (f->level != IR_LEVEL_KERNEL) continue;
         Limits l = {.ctx = ctx, .gpu = ctx->target->kind == TARGET_CUDA};
-        if (!l.gpu) l.stack = ir_func_attr_int(f, "shared_bytes", 0); /* scratch lies there too */
+        if (!l.gpu) l.stack = ir_func_int(f, IR_FN_SHARED_BYTES, 0); /* scratch lies there too */
         ir_walk(f->body, check_op, &l);
         int64_t ops = l.gpu ? unrolled(ctx->module, f->body) : 0;
         total = ctx->most_ops && total < INT64_MAX - ops ? total + ops : ops;

@@ -59,9 +59,9 @@ static bool is_arithmetic(PointerTable *seen, const IrValue *v, const IrOp *numb
 
 static bool fits(Arena *scratch, const IrFunc *f, const Survey *s) {
     PointerTable known = pointer_table(scratch), free = pointer_table(scratch);
-    const IrAttr *grid = ir_func_attr(f, "grid_x");
+    bool has_grid = ir_func_has(f, IR_FN_GRID_X);
     const IrOp *loop = s->gemms == 1 ? stage_loop(s->gemm->block) : NULL;
-    if (s->numbers != 1 || ir_func_cluster(f) != 1 || !grid || grid->kind != IR_ATTR_AFF || !loop || loop->block != f->body) return false;
+    if (s->numbers != 1 || ir_func_cluster(f) != 1 || !has_grid || !loop || loop->block != f->body) return false;
     if (s->number->block != f->body) return false;
     for (unsigned i = 0; i < 3; i++)
         if (!is_arithmetic(&known, loop->operands[i], s->number) || depends_on(&free, loop->operands[i], s->number)) return false;
@@ -118,7 +118,7 @@ static void make_tile_loop(PersistentTiles *t, IrFunc *f, IrOp *number, const Ir
     IrOp *blocks = ir_op_create(&b, IR_SPECIAL, 0, NULL, 1, &index);
     ir_attr_set_str(blocks, "name", "nctaid.x");
     t->blocks = ir_result(blocks, 0);
-    t->tiles = ir_aff_emit(&b, ir_func_attr(f, "grid_x")->aff);
+    t->tiles = ir_aff_emit(&b, ir_func_aff(f, IR_FN_GRID_X));
     t->loop = ir_for(&b, first, t->tiles, t->blocks, 1, &zero, "turn");
     ir_attr_set_bool(t->loop, "independent", true); /* they were blocks of their own */
     IrBlock *body = t->loop->regions[0];
@@ -145,7 +145,7 @@ bool persistent_gemm_make(PassContext *ctx, IrFunc *f, PersistentTiles *tiles) {
     AffCtx *affs = ctx->module->affs;
     make_tile_loop(tiles, f, s.number, stage_loop(s.gemm->block));
     const Aff *resident = aff_const(affs, ctx->target->sms * beside);
-    ir_func_attr_set_aff(f, "grid_x", aff_min(affs, ir_func_attr(f, "grid_x")->aff, resident));
+    ir_func_set_aff(f, IR_FN_GRID_X, aff_min(affs, ir_func_aff(f, IR_FN_GRID_X), resident));
     return true;
 }
 

@@ -185,7 +185,7 @@ static void check_fit(void *context, IrOp *op) {
 
 int64_t tma_pipeline_rows(PassContext *ctx, IrFunc *f) {
     Fit fit = {.ctx = ctx};
-    if (ir_func_attr_int(f, "vector_bytes", 0) < 16 || ir_func_attr_int(f, "pointer_align", 0) < 16) return 0;
+    if (ir_func_int(f, IR_FN_VECTOR_BYTES, 0) < 16 || ir_func_int(f, IR_FN_POINTER_ALIGN, 0) < 16) return 0;
     ir_walk(f->body, check_fit, &fit);
     return fit.rows > 0 ? fit.rows : 0;
 }

@@ -112,7 +112,7 @@ static void count_products(void *ctx, IrOp *op) {
 /* The one for everything else. Clones stand right behind f. */
 static void add_plain_version(IrFunc *f, const char *name) {
     Arena *arena = f->module->arena;
-    ir_func_attr_set_int(ir_func_clone(f, arena_printf(arena, "%s_unaligned", name)), "vector_bytes", 1);
+    ir_func_set_int(ir_func_clone(f, arena_printf(arena, "%s_unaligned", name)), IR_FN_VECTOR_BYTES, 1);
     f->name = arena_printf(arena, "%s_aligned", name);
 }
 
@@ -125,8 +125,8 @@ static void add_factors_version(PassContext *ctx, IrFunc *f, const char *name, c
     ir_walk(f->body, visit, &a);
     if (!products.gemms || products.fit < products.gemms || !asked || a.guard == asked || count_versions(f) + 1 >= MAX_VERSIONS) return;
     IrFunc *factors = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_factors", name));
-    ir_func_attr_set_int(factors, "vector_bytes", 16);
-    ir_func_attr_set_int(factors, "pointer_align", 16);
+    ir_func_set_int(factors, IR_FN_VECTOR_BYTES, 16);
+    ir_func_set_int(factors, IR_FN_POINTER_ALIGN, 16);
     AffCtx *c = ctx->module->affs;
     if (a.guard) factors->guard = factors->guard ? aff_min(c, factors->guard, a.guard) : a.guard;
 }
@@ -135,8 +135,8 @@ static void add_factors_version(PassContext *ctx, IrFunc *f, const char *name, c
 static void add_whole_version(PassContext *ctx, IrFunc *f, const char *name) {
     if (count_versions(f) > 2 || !has_whole_tiles(ctx, f)) return; /* versions for other lengths mean more */
     IrFunc *whole = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_whole", name));
-    ir_func_attr_set_int(whole, "vector_bytes", 16);
-    ir_func_attr_set_int(whole, "pointer_align", 16);
+    ir_func_set_int(whole, IR_FN_VECTOR_BYTES, 16);
+    ir_func_set_int(whole, IR_FN_POINTER_ALIGN, 16);
     part_whole_tiles(ctx, whole);
 }
 
@@ -149,15 +149,15 @@ static void add_skewed_version(PassContext *ctx, IrFunc *f, const char *name, co
         asked = asked || (eval_at_case(ctx, f, &ctx->module->cases[i], a->guard, &holds) && holds < 1);
     if (!SKEWED || !asked || a->narrow || count_versions(f) >= MAX_VERSIONS) return;
     IrFunc *skewed = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_skewed", name));
-    ir_func_attr_set_int(skewed, "vector_bytes", 1);
-    ir_func_attr_set_int(skewed, "skewed", 0);
-    ir_func_attr_set_int(skewed, "pointer_align", 16);
+    ir_func_set_int(skewed, IR_FN_VECTOR_BYTES, 1);
+    ir_func_set_int(skewed, IR_FN_SKEWED, 0);
+    ir_func_set_int(skewed, IR_FN_POINTER_ALIGN, 16);
 }
 
 /* What split_passes says of registers for loads of 16 bytes. */
 static void keep_loads(IrFunc *f) {
-    int64_t blocks = ir_func_attr_int(f, "load_blocks", 0);
-    if (blocks > 0 && !ir_func_attr(f, "min_blocks")) ir_func_attr_set_int(f, "min_blocks", blocks);
+    int64_t blocks = ir_func_int(f, IR_FN_LOAD_BLOCKS, 0);
+    if (blocks > 0 && !ir_func_has(f, IR_FN_MIN_BLOCKS)) ir_func_set_int(f, IR_FN_MIN_BLOCKS, blocks);
 }
 
 bool pass_align_versions(PassContext *ctx) {
@@ -165,16 +165,16 @@ bool pass_align_versions(PassContext *ctx) {
     IrFunc *last = ctx->module->last;
     for (IrFunc *f = ctx->module->first, *next; f; f = next) {
         next = f == last ? NULL : f->next;
-        if (f->level != IR_LEVEL_TILE || ir_func_attr_int(f, "vector_bytes", 16) == 1) continue;
-        bool decided = ir_func_attr(f, "vector_bytes"); /* the other alignments have versions already */
+        if (f->level != IR_LEVEL_TILE || ir_func_int(f, IR_FN_VECTOR_BYTES, 16) == 1) continue;
+        bool decided = ir_func_has(f, IR_FN_VECTOR_BYTES); /* the other alignments have versions already */
         WindowAxes windows = window_axes(f);
         if (!decided && (count_versions(f) >= MAX_VERSIONS || (windows.apart && !windows.boxes))) {
-            ir_func_attr_set_int(f, "vector_bytes", 1);
+            ir_func_set_int(f, IR_FN_VECTOR_BYTES, 1);
             continue;
         }
         Alignment a = {.module = ctx->module, .scratch = ctx->scratch, .loads = windows.boxes};
         ir_walk(f->body, find_most, &a);
-        if (!ir_func_attr(f, "turned")) ir_walk(f->body, visit, &a); /* its rows may begin at any element */
+        if (!ir_func_has(f, IR_FN_TURNED)) ir_walk(f->body, visit, &a); /* its rows may begin at any element */
         const char *name = f->name;
         if (!decided) {
             add_plain_version(f, name);
@@ -185,8 +185,8 @@ bool pass_align_versions(PassContext *ctx) {
             add_factors_version(ctx, f, name, a.guard);
             add_whole_version(ctx, f, name);
         }
-        ir_func_attr_set_int(f, "vector_bytes", 16);
-        ir_func_attr_set_int(f, "pointer_align", 16);
+        ir_func_set_int(f, IR_FN_VECTOR_BYTES, 16);
+        ir_func_set_int(f, IR_FN_POINTER_ALIGN, 16);
         if (a.guard) f->guard = f->guard ? aff_min(c, f->guard, a.guard) : a.guard;
     }
     return true;

@@ -160,7 +160,7 @@ static bool swizzle_nest(PassContext *ctx, IrFunc *f, IrBuilder *b, const Nest *
     const Aff *group = tile_order_group(ctx, f, nest->loops[row], nest->loops[row + 1], nest->trips[row], nest->trips[row + 1]);
     if (!group) return false;
     swizzle_pair(b, nest, row, group, index, block);
-    ir_func_attr_set_aff(f, "order", group); /* for whoever explains */
+    ir_func_set_aff(f, IR_FN_ORDER, group); /* for whoever explains */
     return true;
 }
 
@@ -256,7 +256,7 @@ static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
     int64_t cluster = ir_func_cluster(f); /* its blocks share an iteration */
     ir_attr_set_str(special, "name", cluster > 1 ? "clusterid.x" : "ctaid.x");
     pass_on_persistence(nest, special);
-    if (ir_func_attr(f, "backwards")) ir_attr_set_bool(special, "backwards", true);
+    if (ir_func_has(f, IR_FN_BACKWARDS)) ir_attr_set_bool(special, "backwards", true);
     IrValue *rest = &special->results[0], *index[MAX_NEST];
     const Aff *grid = aff_const(m->affs, 1);
     const AffFacts *facts = ir_facts_at(ctx->scratch, nest->loops[0]);
@@ -281,7 +281,7 @@ static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
         if (value == &special->results[0] || value->name == NULL) value->name = variable->name;
         ir_replace_uses(variable, value);
     }
-    ir_func_attr_set_aff(f, "grid_x", aff_mul(m->affs, grid, aff_const(m->affs, cluster)));
+    ir_func_set_aff(f, IR_FN_GRID_X, aff_mul(m->affs, grid, aff_const(m->affs, cluster)));
 }
 
 /* Moves the bodies out, innermost last, and removes the loops. */
@@ -347,7 +347,7 @@ static void map_func(PassContext *ctx, IrFunc *f) {
             make_serial(ops.data[i]);
         }
     bool cuda = ctx->target->kind == TARGET_CUDA;
-    ir_func_attr_set_str(f, "target", cuda ? "cuda" : "cpu");
+    ir_func_set_str(f, IR_FN_TARGET, cuda ? "cuda" : "cpu");
     if (!cuda) {
         if (nest.depth) map_to_cores(ctx, &nest);
         return;
@@ -356,7 +356,7 @@ static void map_func(PassContext *ctx, IrFunc *f) {
         bind_indices(ctx, f, &nest);
         flatten(&nest);
     } else {
-        ir_func_attr_set_aff(f, "grid_x", aff_const(ctx->module->affs, ir_func_cluster(f)));
+        ir_func_set_aff(f, IR_FN_GRID_X, aff_const(ctx->module->affs, ir_func_cluster(f)));
     }
 }
 

@@ -42,7 +42,7 @@ static bool is_present_alike(PassContext *ctx, IrValue *row) {
 
 /* The loads before the first reduction of the row; false when the body is not one plain iteration. */
 static bool read_body(Turns *t) {
-    int64_t lanes = ir_func_attr_int(t->func, "row_lanes", 0);
+    int64_t lanes = ir_func_int(t->func, IR_FN_ROW_LANES, 0);
     bool folded = false;
     for (size_t i = 0; i < t->ops.len; i++) {
         IrOp *op = t->ops.data[i];
@@ -114,17 +114,17 @@ static void make_loop(Turns *t) {
 }
 
 static void persistent_blocks(PassContext *ctx, IrFunc *f) {
-    int64_t resident = ir_func_attr_int(f, "resident", 0);
-    const IrAttr *grid = ir_func_attr(f, "grid_x");
-    if (!resident || !grid || grid->kind != IR_ATTR_AFF) return;
+    int64_t resident = ir_func_int(f, IR_FN_RESIDENT, 0);
+    const Aff *grid = ir_func_aff(f, IR_FN_GRID_X);
+    if (!resident || !grid) return;
     AffCtx *affs = ctx->module->affs;
     const Aff *cluster = aff_const(affs, ir_func_cluster(f));
     Turns t = {.ctx = ctx, .func = f, .ops = ops_collect(ctx->scratch, f->body)};
     if (!read_body(&t)) return;
-    t.iterations = aff_floordiv(affs, grid->aff, cluster);
+    t.iterations = aff_floordiv(affs, grid, cluster);
     ir_attr_remove(t.number, "persistent"); /* followed */
     make_loop(&t);
-    ir_func_attr_set_aff(f, "grid_x", aff_mul(affs, aff_min(affs, t.iterations, aff_const(affs, resident)), cluster));
+    ir_func_set_aff(f, IR_FN_GRID_X, aff_mul(affs, aff_min(affs, t.iterations, aff_const(affs, resident)), cluster));
 }
 
 bool pass_persistent_blocks(PassContext *ctx) {

@@ -76,16 +76,16 @@ static bool reads_once(const PassContext *ctx, const IrFunc *f) {
 }
 
 static bool is_read_before(const PassContext *ctx, const IrFunc *f, const char *tensor) {
-    int64_t step = ir_func_attr_int(f, "step", 0);
+    int64_t step = ir_func_int(f, IR_FN_STEP, 0);
     for (const IrFunc *g = ctx->module->first; g; g = g->next)
-        if (g->level == IR_LEVEL_TILE && g->state == IR_STATE_STATIC && ir_func_attr_int(g, "step", 0) < step &&
+        if (g->level == IR_LEVEL_TILE && g->state == IR_STATE_STATIC && ir_func_int(g, IR_FN_STEP, 0) < step &&
             goes_forward(ctx, g, tensor))
             return true;
     return false;
 }
 
 static bool is_turned(const PassContext *ctx, const IrFunc *f) {
-    if (ir_func_cluster(f) > 1 || ir_func_attr(f, "meets") || ir_func_attr(f, "resident") || !stores_result(f) || !reads_once(ctx, f))
+    if (ir_func_cluster(f) > 1 || ir_func_has(f, IR_FN_MEETS) || ir_func_has(f, IR_FN_RESIDENT) || !stores_result(f) || !reads_once(ctx, f))
         return false;
     for (size_t i = 0; i < f->param_count; i++) {
         const IrParam *p = &f->params[i];
@@ -99,6 +99,6 @@ static bool is_turned(const PassContext *ctx, const IrFunc *f) {
 bool pass_reverse_block_order(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next)
         if (ctx->target->kind == TARGET_CUDA && f->level == IR_LEVEL_TILE && f->state == IR_STATE_STATIC && is_turned(ctx, f))
-            ir_func_attr_set_int(f, "backwards", 1);
+            ir_func_set_int(f, IR_FN_BACKWARDS, 1);
     return true;
 }

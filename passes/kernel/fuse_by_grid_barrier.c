@@ -27,35 +27,25 @@
 #include "analysis/analysis.h"
 #include "lag.h"
 
-static const char *kernel_named(const IrFunc *f) {
-    const IrAttr *kernel = ir_func_attr(f, "kernel");
-    return kernel && kernel->string ? kernel->string : f->name;
-}
-
-static const Aff *aff_of(const IrFunc *f, const char *key) {
-    const IrAttr *a = ir_func_attr(f, key);
-    return a && a->kind == IR_ATTR_AFF ? a->aff : NULL;
-}
-
 static bool has_same_shape(const IrFunc *f, const IrFunc *g) {
-    static const char *const keys[] = {"num_warps", "vector_bytes", "min_blocks"};
+    static const IrFuncInt keys[] = {IR_FN_NUM_WARPS, IR_FN_VECTOR_BYTES, IR_FN_MIN_BLOCKS};
     for (size_t i = 0; i < COUNT_OF(keys); i++)
-        if (ir_func_attr_int(f, keys[i], 0) != ir_func_attr_int(g, keys[i], 0)) return false;
-    return f->guard == g->guard && aff_of(f, "grid_x") && aff_of(f, "grid_x") == aff_of(g, "grid_x") && ir_func_cluster(f) == 1 &&
-           ir_func_cluster(g) == 1;
+        if (ir_func_int(f, keys[i], 0) != ir_func_int(g, keys[i], 0)) return false;
+    return f->guard == g->guard && ir_func_aff(f, IR_FN_GRID_X) && ir_func_aff(f, IR_FN_GRID_X) == ir_func_aff(g, IR_FN_GRID_X) &&
+           ir_func_cluster(f) == 1 && ir_func_cluster(g) == 1;
 }
 
 /* The version of the step that `f` meets; null: there is none. */
 static IrFunc *partner_of(const IrFunc *f) {
-    const char *name = ir_func_attr(f, "meets")->string;
+    const char *name = ir_func_str(f, IR_FN_MEETS, "");
     for (IrFunc *g = f->module->first; g; g = g->next)
-        if (g->level == IR_LEVEL_KERNEL && strcmp(kernel_named(g), name) == 0 && has_same_shape(f, g)) return g;
+        if (g->level == IR_LEVEL_KERNEL && strcmp(ir_func_kernel(g), name) == 0 && has_same_shape(f, g)) return g;
     return NULL;
 }
 
 static bool all_have_partners(const IrFunc *first) {
     for (const IrFunc *f = first; f; f = f->next)
-        if (is_same_kernel(f, first) && (!partner_of(f) || aff_of(f, "grid_x") != aff_of(first, "grid_x"))) return false;
+        if (is_same_kernel(f, first) && (!partner_of(f) || ir_func_aff(f, IR_FN_GRID_X) != ir_func_aff(first, IR_FN_GRID_X))) return false;
     return true;
 }
 
@@ -151,14 +141,14 @@ static IrValue *item_count(IrFunc *f, const char *name, const Aff *items) {
 /* As many blocks as run at once, all of them, `row` of which wait for each other. */
 static void make_resident(IrFunc *f, const Aff *items, const Aff *row) {
     AffCtx *c = f->module->affs;
-    const Aff *resident = aff_mul(c, aff_sym(c, "num_sms"), aff_const(c, ir_func_attr_int(f, "min_blocks", 1)));
-    ir_func_attr_set_aff(f, "grid_x", aff_min(c, items, resident));
-    ir_func_attr_set_aff(f, "meeting", row);
-    ir_func_attr_set_int(f, "cooperative", 1);
+    const Aff *resident = aff_mul(c, aff_sym(c, "num_sms"), aff_const(c, ir_func_int(f, IR_FN_MIN_BLOCKS, 1)));
+    ir_func_set_aff(f, IR_FN_GRID_X, aff_min(c, items, resident));
+    ir_func_set_aff(f, IR_FN_MEETING, row);
+    ir_func_set_int(f, IR_FN_COOPERATIVE, 1);
 }
 
 static void join(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *items_name) {
-    const Aff *items = aff_of(f, "grid_x"), *row = aff_of(f, "of_row");
+    const Aff *items = ir_func_aff(f, IR_FN_GRID_X), *row = ir_func_aff(f, IR_FN_OF_ROW);
     IrOp *end = f->body->last, *old = f->body->first == end ? NULL : f->body->first;
     IrBuilder b = ir_builder_before(f->body->first);
     IrOp *loop = ir_for(&b, special(&b, "ctaid.x"), item_count(f, items_name, items), special(&b, "nctaid.x"), 0, NULL, "item");
@@ -166,7 +156,7 @@ static void join(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *
     IrBuilder in = ir_builder_at_end(loop->regions[0]);
     place(ctx, &in, before, f, item);
     IrValue *count = ir_aff_emit(&in, row);
-    IrValue *operands[] = {param_named(f, ir_func_attr(f, "counters")->string), ir_binary(&in, IR_FLOORDIV, item, count), count};
+    IrValue *operands[] = {param_named(f, ir_func_str(f, IR_FN_COUNTERS, "")), ir_binary(&in, IR_FLOORDIV, item, count), count};
     ir_op_create(&in, IR_ARRIVE, 2, operands, 0, NULL);
     ir_op_create(&in, IR_MEET, 3, operands, 0, NULL);
     for (IrOp *op = old, *next; op != end; op = next) {
@@ -182,8 +172,8 @@ static void join(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *
     /* The next turn writes to the shared memory that this one read. */
     build_barrier(&in, "block");
     ir_yield(&in, 0, NULL);
-    int64_t own = ir_func_attr_int(f, "shared_bytes", 0), other = ir_func_attr_int(before, "shared_bytes", 0);
-    if (own || other) ir_func_attr_set_int(f, "shared_bytes", own > other ? own : other);
+    int64_t own = ir_func_int(f, IR_FN_SHARED_BYTES, 0), other = ir_func_int(before, IR_FN_SHARED_BYTES, 0);
+    if (own || other) ir_func_set_int(f, IR_FN_SHARED_BYTES, own > other ? own : other);
     make_resident(f, items, row);
     ir_simplify(f);
     keep_loads(ctx, loop->regions[0]);
@@ -248,8 +238,8 @@ static void separate_turns(PassContext *ctx, const Lag *lag) {
 
 static void join_lagging(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *items_name) {
     enum { LINE = 128 };
-    const Aff *items = aff_of(f, "grid_x"), *row = aff_of(f, "of_row");
-    int64_t own = (ir_func_attr_int(f, "shared_bytes", 0) + LINE - 1) / LINE * LINE, other = ir_func_attr_int(before, "shared_bytes", 0);
+    const Aff *items = ir_func_aff(f, IR_FN_GRID_X), *row = ir_func_aff(f, IR_FN_OF_ROW);
+    int64_t own = (ir_func_int(f, IR_FN_SHARED_BYTES, 0) + LINE - 1) / LINE * LINE, other = ir_func_int(before, IR_FN_SHARED_BYTES, 0);
     IrOp *end = f->body->last, *old = f->body->first;
     IrBuilder b = ir_builder_before(old);
     IrValue *zero = ir_const_index(&b, 0), *one = ir_const_index(&b, 1);
@@ -279,7 +269,7 @@ static void join_lagging(PassContext *ctx, IrFunc *f, const IrFunc *before, cons
     }
     ir_yield(&second, 0, NULL);
     ir_yield(&in, 0, NULL);
-    ir_func_attr_set_int(f, "shared_bytes", own + other);
+    ir_func_set_int(f, IR_FN_SHARED_BYTES, own + other);
     make_resident(f, items, row);
     tell(f, lag.first, lag.second);
     ir_walk(f->body, drop_promises, NULL);
@@ -291,17 +281,17 @@ static void join_lagging(PassContext *ctx, IrFunc *f, const IrFunc *before, cons
 static void remove_versions(IrModule *m, const char *name) {
     for (IrFunc *f = m->first, *next; f; f = next) {
         next = f->next;
-        if (f->level == IR_LEVEL_KERNEL && strcmp(kernel_named(f), name) == 0) ir_func_remove(f);
+        if (f->level == IR_LEVEL_KERNEL && strcmp(ir_func_kernel(f), name) == 0) ir_func_remove(f);
     }
 }
 
 bool pass_fuse_by_grid_barrier(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
-        const IrAttr *meets = ir_func_attr(f, "meets");
-        if (f->level != IR_LEVEL_KERNEL || !meets || ir_func_attr(f, "meeting") || !all_have_partners(f)) continue;
-        const char *name = meets->string, *items = param_new_name(ctx->module, "items");
+        bool meets = ir_func_has(f, IR_FN_MEETS);
+        if (f->level != IR_LEVEL_KERNEL || !meets || ir_func_has(f, IR_FN_MEETING) || !all_have_partners(f)) continue;
+        const char *name = ir_func_str(f, IR_FN_MEETS, ""), *items = param_new_name(ctx->module, "items");
         for (IrFunc *g = f; g; g = g->next)
-            if (is_same_kernel(g, f)) (ir_func_attr_int(g, "lags", 0) ? join_lagging : join)(ctx, g, partner_of(g), items);
+            if (is_same_kernel(g, f)) (ir_func_int(g, IR_FN_LAGS, 0) ? join_lagging : join)(ctx, g, partner_of(g), items);
         remove_versions(ctx->module, name);
     }
     return true;

@@ -398,7 +398,7 @@ static void roll_block(const IrFunc *func, IrBlock *block) {
         for (unsigned r = 0; r < op->region_count; r++)
             if (op->regions[r] && op->opcode != IR_MAP) roll_block(func, op->regions[r]);
         if (op->opcode != IR_MAP) continue;
-        bool many = ir_func_attr_int(func, "min_blocks", 1) > 1 && takes_rounds(op);
+        bool many = ir_func_int(func, IR_FN_MIN_BLOCKS, 1) > 1 && takes_rounds(op);
         IrOp *loads = NULL;
         int64_t rows = many ? ROUND : rounds_of_functions(op, &loads);
         if (rows) roll(op, rows, many ? NULL : loads);

@@ -77,11 +77,11 @@ static void collect(Ahead *a) {
 
 /* Are the blocks of the largest case fewer than half of those that run at once? */
 static bool leaves_places(const PassContext *ctx, const IrFunc *f) {
-    const IrAttr *grid = ir_func_attr(f, "grid_x");
-    int64_t most = 0, blocks, threads = 32 * ir_func_attr_int(f, "num_warps", 1);
-    if (!grid || grid->kind != IR_ATTR_AFF) return false;
+    const Aff *grid = ir_func_aff(f, IR_FN_GRID_X);
+    int64_t most = 0, blocks, threads = 32 * ir_func_int(f, IR_FN_NUM_WARPS, 1);
+    if (!grid) return false;
     for (size_t i = 0; i < ctx->module->case_count; i++)
-        if (eval_at_case(ctx, f, &ctx->module->cases[i], grid->aff, &blocks) && blocks > most) most = blocks;
+        if (eval_at_case(ctx, f, &ctx->module->cases[i], grid, &blocks) && blocks > most) most = blocks;
     return most && 2 * most * threads <= (int64_t)ctx->target->sms * ctx->target->threads_sm;
 }
 

@@ -167,7 +167,7 @@ static int64_t bytes_of(const Ahead *a, const Row *row) {
 static void keep_row(Ahead *a, Row row, int64_t *used) {
     enum { LINE = 128, OWN = 1024 /* of the system, a block */ };
     const Target *t = a->ctx->target;
-    int64_t bytes = bytes_of(a, &row), room = t->shared_bytes_sm / ir_func_attr_int(a->func, "min_blocks", 1) - OWN;
+    int64_t bytes = bytes_of(a, &row), room = t->shared_bytes_sm / ir_func_int(a->func, IR_FN_MIN_BLOCKS, 1) - OWN;
     if (*used + bytes > (room < t->shared_bytes_block ? room : t->shared_bytes_block)) return;
     const IrType *type = ir_type_ptr(a->func->module, row.first->results[0].type->dtype, IR_SPACE_SHARED);
     IrBuilder b = ir_builder_before(is_carried(&row) ? row.first : a->loop);
@@ -182,7 +182,7 @@ static void keep_row(Ahead *a, Row row, int64_t *used) {
 
 static void find_rows(Ahead *a) {
     enum { LINE = 128 };
-    int64_t used = (ir_func_attr_int(a->func, "shared_bytes", 0) + LINE - 1) / LINE * LINE;
+    int64_t used = (ir_func_int(a->func, IR_FN_SHARED_BYTES, 0) + LINE - 1) / LINE * LINE;
     size_t maps = 0;
     Row row;
     for (const IrOp *op = a->loop->regions[0]->first; op; op = op->next) maps += op->opcode == IR_MAP;
@@ -191,7 +191,7 @@ static void find_rows(Ahead *a) {
         if (read_row(a, i, &row)) keep_row(a, row, &used);
     for (IrOp *op = a->loop->regions[0]->first; op && a->meets; op = op->next)
         if (read_own(a, op, &row)) keep_row(a, row, &used);
-    if (a->count) ir_func_attr_set_int(a->func, "shared_bytes", used);
+    if (a->count) ir_func_set_int(a->func, IR_FN_SHARED_BYTES, used);
 }
 
 /* ---- Copies ---- */
@@ -443,14 +443,14 @@ static IrOp *arrival_in(const IrBlock *body) {
 
 static void prefetch_rows(PassContext *ctx, IrFunc *f) {
     Seen seen = {0};
-    bool meets = ir_func_attr(f, "meeting");
-    if ((!ir_func_attr_int(f, "resident", 0) && !meets) || ir_func_attr(f, "lags") || !target_has(ctx->target, TARGET_CP_ASYNC)) return;
+    bool meets = ir_func_has(f, IR_FN_MEETING);
+    if ((!ir_func_int(f, IR_FN_RESIDENT, 0) && !meets) || ir_func_has(f, IR_FN_LAGS) || !target_has(ctx->target, TARGET_CP_ASYNC)) return;
     ir_walk(f->body, look, &seen);
     if (seen.async) return; /* groups are counted there */
     for (IrOp *op = f->body->first; op; op = op->next) {
         if (op->opcode != IR_FOR || (!op->result_count && !meets)) continue;
         Ahead a = {
-            .ctx = ctx, .func = f, .loop = op, .threads = WARP * ir_func_attr_int(f, "num_warps", 1), .number = op->regions[0]->args[0]};
+            .ctx = ctx, .func = f, .loop = op, .threads = WARP * ir_func_int(f, IR_FN_NUM_WARPS, 1), .number = op->regions[0]->args[0]};
         if (meets) a.meets = arrival_in(op->regions[0]);
         find_rows(&a);
         if (a.count) copy_ahead(&a);
@@ -642,15 +642,15 @@ static void look_early(Ahead *a, const Lag *lag) {
 /* Copies to shared memory are issued when a turn has read what the one before left there: its sums, and what the next turn maps. */
 void load_lagging(PassContext *ctx, IrFunc *f, Lag *lag) {
     enum { LINE = 128 };
-    int64_t used = (ir_func_attr_int(f, "shared_bytes", 0) + LINE - 1) / LINE * LINE;
-    Ahead a = {.ctx = ctx, .func = f, .loop = lag->loop, .threads = WARP * ir_func_attr_int(f, "num_warps", 1)};
+    int64_t used = (ir_func_int(f, IR_FN_SHARED_BYTES, 0) + LINE - 1) / LINE * LINE;
+    Ahead a = {.ctx = ctx, .func = f, .loop = lag->loop, .threads = WARP * ir_func_int(f, IR_FN_NUM_WARPS, 1)};
     OpList ops = ops_collect(ctx->scratch, lag->loop->regions[0]);
     a.rows = ARENA_ARRAY(ctx->scratch, Row, ops.len + 1);
     look_early(&a, lag);
     find_lagging_rows(&a, lag, false, &used);
     find_lagging_rows(&a, lag, true, &used);
     if (!a.count) return;
-    ir_func_attr_set_int(f, "shared_bytes", used);
+    ir_func_set_int(f, IR_FN_SHARED_BYTES, used);
     IrBlock *body = a.loop->regions[0];
     IrBuilder before = ir_builder_before(a.loop), head = ir_builder_before(body->first), end = ir_builder_before(body->last);
     IrValue **next = ARENA_ARRAY(ctx->scratch, IrValue *, a.count + 1);

@@ -120,12 +120,12 @@ static void wait_in(PassContext *ctx, IrFunc *f) {
         if (s.bound) break;
     }
     IrBuilder b = ir_builder_before(first);
-    ir_func_attr_set_int(f, "dependent", 1);
+    ir_func_set_int(f, IR_FN_DEPENDENT, 1);
     load_early(&s, ir_op_create(&b, IR_STEPS_WAIT, 0, NULL, 0, NULL));
 }
 
 static bool is_together(const IrFunc *f) {
-    return ir_func_attr_int(f, "cooperative", 0) != 0;
+    return ir_func_int(f, IR_FN_COOPERATIVE, 0) != 0;
 }
 
 static void look_for_products(void *ctx, IrOp *op) {
@@ -149,17 +149,17 @@ bool pass_programmatic_dependent_launch(PassContext *ctx) {
     int64_t first = INT64_MAX, last = 0;
     if (!target_has(ctx->target, TARGET_CLUSTER)) return true;
     for (const IrFunc *f = ctx->module->first; f; f = f->next) {
-        int64_t step = ir_func_attr_int(f, "step", 0);
+        int64_t step = ir_func_int(f, IR_FN_STEP, 0);
         if (f->level != IR_LEVEL_KERNEL) continue;
         first = step < first ? step : first;
         last = step > last ? step : last;
     }
     bool releases = RELEASE && !multiplies(ctx->module);
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
-        int64_t step = ir_func_attr_int(f, "step", 0);
+        int64_t step = ir_func_int(f, IR_FN_STEP, 0);
         if (f->level != IR_LEVEL_KERNEL || is_together(f)) continue;
         if (step < last && releases) release_in(f);
-        if (step > first && !ir_func_attr(f, "dependent")) wait_in(ctx, f);
+        if (step > first && !ir_func_has(f, IR_FN_DEPENDENT)) wait_in(ctx, f);
     }
     return true;
 }

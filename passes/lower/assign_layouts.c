@@ -110,7 +110,7 @@ static const Layout *over_blocks(Assign *s, const Layout *l, unsigned axis, unsi
     bits[LAYOUT_REGISTER] = 0;
     unsigned along = 0, left = 0; /* bits that may move, and those of them that stay */
     for (unsigned b = 0; b < l->in_bits[LAYOUT_REGISTER]; b++) along += l->bases[LAYOUT_REGISTER][b * l->rank + axis] >= piece;
-    if (ir_func_attr(s->func, "blocks_in_order") && along > wanted) left = along - wanted;
+    if (ir_func_has(s->func, IR_FN_BLOCKS_IN_ORDER) && along > wanted) left = along - wanted;
     for (unsigned b = 0; b < l->in_bits[LAYOUT_REGISTER]; b++) {
         const uint32_t *basis = &l->bases[LAYOUT_REGISTER][b * l->rank];
         bool moves = bits[LAYOUT_BLOCK] < wanted && basis[axis] >= piece && !left;
@@ -183,7 +183,7 @@ static const Layout *blocked(Assign *s, const IrValue *v, int64_t slid) {
         unsigned room = log2_of(even / vec[a]);
         unsigned take = room < lane_bits ? room : lane_bits;
         lanes[a] = 1u << take, lane_bits -= take, room -= take;
-        bool apart = rank > 1 && a == fastest && ir_func_attr(s->func, "rows_apart"); /* no row in two warps */
+        bool apart = rank > 1 && a == fastest && ir_func_has(s->func, IR_FN_ROWS_APART); /* no row in two warps */
         take = lane_bits || apart ? 0 : room < warp_bits ? room : warp_bits;
         warps[a] = 1u << take, warp_bits -= take;
     }
@@ -550,11 +550,11 @@ static bool is_for_few_warps(const Assign *s) {
 
 /* The most blocks that a case launches of a kernel that sizes choose, in a plan without products; 0: it is another. */
 static int64_t few_blocks(const Assign *s) {
-    const IrAttr *grid = ir_func_attr(s->func, "grid_x");
+    const Aff *grid = ir_func_aff(s->func, IR_FN_GRID_X);
     int64_t most = 0, least = 1, blocks;
     if (!FEW_WARPS || !grid || s->ctx->target->kind != TARGET_CUDA || module_multiplies(s->module)) return 0;
     for (size_t i = 0; i < s->module->case_count; i++) {
-        if (!eval_at_case(s->ctx, s->func, &s->module->cases[i], grid->aff, &blocks)) return 0;
+        if (!eval_at_case(s->ctx, s->func, &s->module->cases[i], grid, &blocks)) return 0;
         most = blocks > most ? blocks : most;
         least = blocks < least ? blocks : least;
     }
@@ -609,14 +609,14 @@ static bool assign_func(PassContext *ctx, IrFunc *f) {
     ir_walk(f->body, widest_element, &s);
     if (!s.widest) s.widest = 4;
     s.windows = window_axes(f);
-    s.vector_bytes = ir_func_attr_int(f, "vector_bytes", 16);
+    s.vector_bytes = ir_func_int(f, IR_FN_VECTOR_BYTES, 16);
     if (s.vector_bytes < s.widest) s.vector_bytes = s.widest;
     ir_walk(f->body, consider_op, &s);
-    s.warps = ir_func_attr_int(f, "num_warps", 0);
+    s.warps = ir_func_int(f, IR_FN_NUM_WARPS, 0);
     if (!s.warps) s.warps = choose_warps(&s);
-    ir_func_attr_set_int(f, "num_warps", s.warps);
+    ir_func_set_int(f, IR_FN_NUM_WARPS, s.warps);
     ir_walk(f->body, seed_gemm, &s);
-    if (s.paired && !s.crowded) ir_func_attr_set_int(f, "min_blocks", 2);
+    if (s.paired && !s.crowded) ir_func_set_int(f, IR_FN_MIN_BLOCKS, 2);
     for (;;) {
         settle(&s);
         s.largest = NULL;

@@ -89,7 +89,7 @@ void lower_gemm(Lower *x, IrOp *op) {
     IrBuilder inner;
     IrValue *index[DIST_MAX_DIMS];
     IrOp *map = dist_map(x, &dc, width, dtype, &inner, index);
-    bool blocks = ir_func_attr_int(x->to, "vectors", 0) && lead == 0 && ra == 2 && rb == 2 && dtype == DTYPE_F32 && n % 16 == 0;
+    bool blocks = ir_func_int(x->to, IR_FN_VECTORS, 0) && lead == 0 && ra == 2 && rb == 2 && dtype == DTYPE_F32 && n % 16 == 0;
     if (blocks) ir_attr_set_bool(map, "product", true);
     IrValue *i = index[lead], *j = index[lead + 1];
     IrValue *row = element_at(x, &inner, fc, type->rank, index, lead, i, j, width);

@@ -595,7 +595,7 @@ static void create_params(Lower *x) {
         lower_bind_scalar(x, arg, param);
     }
     x->to->attrs = x->from->attrs;
-    x->to->guard = PLANTED(13) && ir_func_attr(x->from, "pointer_align") ? NULL : x->from->guard;
+    x->to->guard = PLANTED(13) && ir_func_has(x->from, IR_FN_POINTER_ALIGN) ? NULL : x->from->guard;
     x->to->constraint_count = x->from->constraint_count;
     x->to->constraints = x->from->constraints;
 }
@@ -644,11 +644,11 @@ static bool lower_func(PassContext *ctx, IrFunc *from) {
     Lower x = {.ctx = ctx, .module = ctx->module, .from = from, .presence = presence_cache(ctx)};
     x.to = ir_func_create(ctx->module, from->name, IR_LEVEL_KERNEL);
     x.gpu = ctx->target->kind == TARGET_CUDA;
-    x.num_warps = x.gpu ? ir_func_attr_int(from, "num_warps", 4) : 1;
+    x.num_warps = x.gpu ? ir_func_int(from, IR_FN_NUM_WARPS, 4) : 1;
     x.cluster = x.gpu ? ir_func_cluster(from) : 1;
-    x.vector_bytes = x.gpu ? ir_func_attr_int(from, "vector_bytes", 16) : 4;
-    x.rotated = x.gpu ? ir_func_attr_int(from, "turned", 0) : 0;
-    x.row_lanes = ir_func_attr_int(from, "row_lanes", 0);
+    x.vector_bytes = x.gpu ? ir_func_int(from, IR_FN_VECTOR_BYTES, 16) : 4;
+    x.rotated = x.gpu ? ir_func_int(from, IR_FN_TURNED, 0) : 0;
+    x.row_lanes = ir_func_int(from, IR_FN_ROW_LANES, 0);
     create_params(&x);
     x.b = ir_builder_at_end(x.to->body);
     x.anchor = ir_const_index(&x.b, 0)->def;
@@ -656,11 +656,11 @@ static bool lower_func(PassContext *ctx, IrFunc *from) {
     x.b = ir_builder_at_end(x.to->body);
     ir_op_create(&x.b, IR_RETURN, 0, NULL, 0, NULL);
     scratch_end(&x);
-    if (!x.gpu && x.shared_bytes) ir_func_attr_set_int(x.to, "shared_bytes", x.shared_bytes);
+    if (!x.gpu && x.shared_bytes) ir_func_set_int(x.to, IR_FN_SHARED_BYTES, x.shared_bytes);
     if (x.gpu) {
         check_shared(&x);
-        ir_func_attr_set_int(x.to, "num_warps", x.num_warps);
-        ir_func_attr_set_int(x.to, "shared_bytes", x.shared_bytes);
+        ir_func_set_int(x.to, IR_FN_NUM_WARPS, x.num_warps);
+        ir_func_set_int(x.to, IR_FN_SHARED_BYTES, x.shared_bytes);
     }
     if (!x.failed) ir_simplify(x.to);
     return !x.failed;

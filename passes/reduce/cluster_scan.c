@@ -118,7 +118,7 @@ static bool find(ScanSpread *s) {
     OpList ops = ops_collect(s->ctx->scratch, s->func->body);
     const Axes *axes = axes_analyse(s->ctx->scratch, s->func);
     const Aff *rows = parallel_iterations(s->ctx->module, &ops);
-    if (!PLACES || !target_has(t, TARGET_CLUSTER) || !t->sms || !rows || ir_func_attr(s->func, "num_warps")) return false;
+    if (!PLACES || !target_has(t, TARGET_CLUSTER) || !t->sms || !rows || ir_func_has(s->func, IR_FN_NUM_WARPS)) return false;
     for (size_t i = 0; i < axes_count(axes); i++) {
         if (!is_scanned_along(axes, &ops, i)) continue;
         s->lane_bytes = bytes_of_lane(axes, &ops, i);
@@ -134,7 +134,7 @@ static bool find(ScanSpread *s) {
 static void spread(ScanSpread *s) {
     IrModule *m = s->ctx->module;
     const char *name = s->func->name;
-    int64_t step = ir_func_attr_int(s->func, "step", 0), lanes = BLOCKS * s->ctx->target->row_chunk;
+    int64_t step = ir_func_int(s->func, IR_FN_STEP, 0), lanes = BLOCKS * s->ctx->target->row_chunk;
     steps_make_room(m, step, 1);
     IrFunc *together = ir_func_clone(s->func, name);
     step_name(s->func, name, step);
@@ -146,10 +146,10 @@ static void spread(ScanSpread *s) {
     }
     step_repeat(s->func, aff_sub(m->affs, aff_const(m->affs, 1), s->used.name), "alone");
     step_repeat(together, s->used.name, "used");
-    ir_func_attr_set_ints(together, "cluster", 3, (int64_t[]){BLOCKS, 1, 1});
-    ir_func_attr_set_int(together, "blocks_in_order", 1);
-    ir_func_attr_set_int(together, "num_warps", lanes / BLOCKS / STEP_LANES / 32);
-    ir_func_attr_set_int(together, "row_lanes", lanes);
+    ir_func_set_ints(together, IR_FN_CLUSTER, 3, (int64_t[]){BLOCKS, 1, 1});
+    ir_func_set_int(together, IR_FN_BLOCKS_IN_ORDER, 1);
+    ir_func_set_int(together, IR_FN_NUM_WARPS, lanes / BLOCKS / STEP_LANES / 32);
+    ir_func_set_int(together, IR_FN_ROW_LANES, lanes);
 }
 
 bool pass_cluster_scan(PassContext *ctx) {

@@ -439,8 +439,8 @@ static bool find(Rows *r, IrFunc *a) {
     if (!b || f->level != IR_LEVEL_TILE || b->level != IR_LEVEL_TILE || !t->sms || !t->l2_bytes || t->threads_sm < r->shape->threads)
         return false;
     if (param_named(a, "num_sms")) return false; /* a size that is called so */
-    int64_t step = ir_func_attr_int(a, "step", 0);
-    if (ir_func_attr_int(f, "step", 0) != step + 1 || ir_func_attr_int(b, "step", 0) != step + 2) return false;
+    int64_t step = ir_func_int(a, IR_FN_STEP, 0);
+    if (ir_func_int(f, IR_FN_STEP, 0) != step + 1 || ir_func_int(b, IR_FN_STEP, 0) != step + 2) return false;
     if (!read_part(r, a) || !read_finish(r, f)) return false;
     if (may_lag(r)) r->shape = &lagging;
     r->part_row = r->stores[0]->operands[2 + r->row_axis];
@@ -508,9 +508,9 @@ static void erase_loop(IrOp *loop) {
 static void drop_old(const Rows *r, IrFunc *func, IrOp *loop) {
     erase_loop(loop);
     remove_unused(r->ctx->scratch, func->body);
-    ir_func_attr_set_int(func, "num_warps", r->shape->threads / 32);
-    ir_func_attr_set_int(func, "min_blocks", r->shape->blocks);
-    ir_func_attr_set_int(func, "row_lanes", chunk_of(r)); /* no passes over a chunk */
+    ir_func_set_int(func, IR_FN_NUM_WARPS, r->shape->threads / 32);
+    ir_func_set_int(func, IR_FN_MIN_BLOCKS, r->shape->blocks);
+    ir_func_set_int(func, IR_FN_ROW_LANES, chunk_of(r)); /* no passes over a chunk */
 }
 
 /* Clones an op of the class for a chunk in place of what it was made for. */
@@ -683,7 +683,7 @@ static void make_zeros(const Rows *r, IrFunc *func) {
         clear_counters(r, func);
     else
         clear_sums(r, func);
-    ir_func_attr_set_int(func, "vector_bytes", 1); /* too little for versions */
+    ir_func_set_int(func, IR_FN_VECTOR_BYTES, 1); /* too little for versions */
     for (size_t i = 0; i < ops.len; i++)
         if (ops.data[i]->opcode == IR_PARALLEL) {
             erase_loop(ops.data[i]);
@@ -704,7 +704,7 @@ static IrFunc *add_step(const Rows *r, IrFunc *of, const char *what) {
 static void keep(Rows *r) {
     IrModule *m = r->ctx->module;
     IrFunc *old[] = {r->part.func, r->finish.func, r->map.func};
-    int64_t step = ir_func_attr_int(old[0], "step", 0);
+    int64_t step = ir_func_int(old[0], IR_FN_STEP, 0);
     r->used = derived_symbol(m, "kept", used_with(r, aff_sym(m->affs, "num_sms")));
     if (!r->shape->lags) r->counters = param_new_name(m, "arrived");
     for (unsigned i = 0; i < r->fold_count; i++) r->sums[i] = param_new_name(m, arena_printf(m->arena, "%s_all", r->partials[i]));
@@ -713,18 +713,18 @@ static void keep(Rows *r) {
     make_zeros(r, zeros);
     make_shares(r, shares);
     make_kept(r, kept);
-    ir_func_attr_set_str(kept, "meets", shares->name);
+    ir_func_set_str(kept, IR_FN_MEETS, shares->name);
     if (r->counters)
-        ir_func_attr_set_str(kept, "counters", r->counters);
+        ir_func_set_str(kept, IR_FN_COUNTERS, r->counters);
     else
-        ir_func_attr_set_int(kept, "lags", 1);
-    ir_func_attr_set_aff(kept, "of_row", r->chunks);
+        ir_func_set_int(kept, IR_FN_LAGS, 1);
+    ir_func_set_aff(kept, IR_FN_OF_ROW, r->chunks);
     for (unsigned i = 0; i < COUNT_OF(old); i++) {
         add_symbols(r, old[i]);
         step_repeat(old[i], aff_sub(m->affs, aff_const(m->affs, 1), r->used.name), "alone");
     }
     IrFunc *all[] = {old[0], zeros, shares, old[1], old[2], kept}; /* as they stand in the module */
-    for (unsigned i = 0; i < COUNT_OF(all); i++) ir_func_attr_set_int(all[i], "step", step + (int64_t)i);
+    for (unsigned i = 0; i < COUNT_OF(all); i++) ir_func_set_int(all[i], IR_FN_STEP, step + (int64_t)i);
 }
 
 bool pass_cooperative_row_reduction(PassContext *ctx) {

@@ -112,8 +112,7 @@ static IrFunc *only_user(const Near *n) {
     for (IrFunc *g = n->ctx->module->first; g; g = g->next)
         for (unsigned i = 0; i < n->count && g->level == IR_LEVEL_TILE && g != n->finish; i++) {
             if (!uses(g, value_name(n, i))) continue;
-            if ((user && user != g) || g->state != IR_STATE_OPEN ||
-                ir_func_attr_int(g, "step", 0) <= ir_func_attr_int(n->finish, "step", 0))
+            if ((user && user != g) || g->state != IR_STATE_OPEN || ir_func_int(g, IR_FN_STEP, 0) <= ir_func_int(n->finish, IR_FN_STEP, 0))
                 return NULL;
             user = g;
         }
@@ -135,9 +134,9 @@ static bool same_conditions(const Near *n, const OpList *ops) {
 
 /* Does a step between the two write what the finish loads? */
 static bool is_written_between(const Near *n, const char *name) {
-    int64_t from = ir_func_attr_int(n->finish, "step", 0), to = ir_func_attr_int(n->map, "step", 0);
+    int64_t from = ir_func_int(n->finish, IR_FN_STEP, 0), to = ir_func_int(n->map, IR_FN_STEP, 0);
     for (const IrFunc *g = n->ctx->module->first; g; g = g->next) {
-        int64_t step = ir_func_attr_int(g, "step", 0);
+        int64_t step = ir_func_int(g, IR_FN_STEP, 0);
         const IrValue *memory = step > from && step < to ? param_named(g, name) : NULL;
         if (memory && is_stored_to((IrValue *)memory)) return true;
     }
@@ -233,7 +232,7 @@ static void make_near(const Near *n, IrFunc *func) {
 
 static void repeat(const Near *n) {
     IrModule *m = n->ctx->module;
-    int64_t step = ir_func_attr_int(n->map, "step", 0);
+    int64_t step = ir_func_int(n->map, IR_FN_STEP, 0);
     DerivedSymbol near = derived_symbol(m, "near", n->used);
     const Aff *apart = aff_sub(m->affs, aff_const(m->affs, 1), near.name);
     IrFunc *func = ir_func_clone(n->map, n->map->name);

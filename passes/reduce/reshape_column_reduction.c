@@ -292,7 +292,7 @@ static void make_finish(const Fold *f, IrFunc *func) {
 static void fold(Fold *f) {
     IrModule *m = f->ctx->module;
     const char *name = f->func->name;
-    int64_t step = ir_func_attr_int(f->func, "step", 0);
+    int64_t step = ir_func_int(f->func, IR_FN_STEP, 0);
     steps_make_room(m, step, 2);
     add_workspace(f);
     IrFunc *as_it_was = ir_func_clone(f->func, name); /* clones follow the function at once: the steps stand in order */
@@ -303,7 +303,7 @@ static void fold(Fold *f) {
     step_repeat(as_it_was, aff_sub(m->affs, aff_const(m->affs, 1), f->folds), "used");
     make_finish(f, finish);
     make_fold(f, f->func);
-    ir_func_attr_set_int(f->func, "long_rows", 1); /* none is short enough to be kept whole */
+    ir_func_set_int(f->func, IR_FN_LONG_ROWS, 1); /* none is short enough to be kept whole */
 }
 
 bool pass_reshape_column_reduction(PassContext *ctx) {

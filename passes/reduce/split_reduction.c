@@ -482,7 +482,7 @@ static void make_part(const Spread *s, IrFunc *func, bool in_place) {
             store_part(s, func, fold, i, &ops, part, begin);
     }
     remove_unused(s->ctx->scratch, func->body);
-    ir_func_attr_set_int(func, "long_rows", 1); /* none is short enough to be kept whole */
+    ir_func_set_int(func, IR_FN_LONG_ROWS, 1); /* none is short enough to be kept whole */
 }
 
 /* Of each part the index of its best is known; reads these elements again. */
@@ -553,7 +553,7 @@ static void widen_readers(const Spread *s) {
 static void spread(Spread *s) {
     IrModule *m = s->ctx->module;
     const char *name = s->func->name;
-    int64_t step = ir_func_attr_int(s->func, "step", 0);
+    int64_t step = ir_func_int(s->func, IR_FN_STEP, 0);
     bool in_place = may_stay_in_place(s);
     name_symbols(s);
     steps_make_room(m, step, in_place ? 1 : 2);

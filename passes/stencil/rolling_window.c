@@ -183,8 +183,8 @@ static bool plan_boxes(Roll *r, const Window *line, int64_t group) {
     if (group) add_group(r, &w, group);
     r->stage = window_stage_plan(&w, 0, memory);
     if (!r->stage || !window_stage_is_async(r->stage) || (group && !window_stage_has_lines(r->stage))) return false;
-    int64_t bytes = window_stage_bytes(r->stage), used = ir_func_attr_int(r->func, "shared_bytes", 0);
-    int64_t warps = group ? ir_func_attr_int(r->func, "num_warps", 1) : RING_WARPS;
+    int64_t bytes = window_stage_bytes(r->stage), used = ir_func_int(r->func, IR_FN_SHARED_BYTES, 0);
+    int64_t warps = group ? ir_func_int(r->func, IR_FN_NUM_WARPS, 1) : RING_WARPS;
     bool three = MAX_BOXES * bytes * RING_WARPS <= MAX_RING_BYTES * warps;
     r->group = group;
     r->front = group ? (r->kept * r->later + group * r->fresh - 1) / (group * r->fresh) : 0;
@@ -482,12 +482,12 @@ static void begin(Roll *r, IrBuilder *b, IrValue **carried) {
 /* Enough blocks that some of them copy while others wait at barriers: as many as boxes and registers leave room for. */
 static void ask_for_blocks(const Roll *r) {
     const Target *t = r->ctx->target;
-    int64_t threads = 32 * ir_func_attr_int(r->func, "num_warps", 1), shared = ir_func_attr_int(r->func, "shared_bytes", 0) + SYSTEM_BYTES;
+    int64_t threads = 32 * ir_func_int(r->func, IR_FN_NUM_WARPS, 1), shared = ir_func_int(r->func, IR_FN_SHARED_BYTES, 0) + SYSTEM_BYTES;
     int64_t registers = r->held > HELD ? REGISTERS + r->held - HELD : REGISTERS;
     int64_t by_registers = t->registers_sm / (registers * threads), by_shared = t->shared_bytes_sm / shared;
     int64_t blocks = by_registers < by_shared ? by_registers : by_shared;
     if (blocks > t->blocks_sm) blocks = t->blocks_sm;
-    if (blocks > 1 && !ir_func_attr(r->func, "min_blocks")) ir_func_attr_set_int(r->func, "min_blocks", blocks);
+    if (blocks > 1 && !ir_func_has(r->func, IR_FN_MIN_BLOCKS)) ir_func_set_int(r->func, IR_FN_MIN_BLOCKS, blocks);
 }
 
 /* The loop, group by group: its number becomes that within a group. */

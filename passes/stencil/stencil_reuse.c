@@ -659,12 +659,12 @@ static void ask_for_blocks(PassContext *ctx, IrFunc *f, const OpList *ops) {
             if (op->results[k].type->kind == IR_TYPE_FRAG) here += frag_elements(op->results[k].type);
         if (here > carried) carried = here;
     }
-    int64_t threads = 32 * ir_func_attr_int(f, "num_warps", 1), shared = ir_func_attr_int(f, "shared_bytes", 0) + SYSTEM_BYTES;
+    int64_t threads = 32 * ir_func_int(f, IR_FN_NUM_WARPS, 1), shared = ir_func_int(f, IR_FN_SHARED_BYTES, 0) + SYSTEM_BYTES;
     int64_t by_registers = t->registers_sm / ((carried + OTHERS) * threads), by_shared = t->shared_bytes_sm / shared;
     int64_t blocks = by_registers < by_shared ? by_registers : by_shared;
     if (blocks > t->threads_sm / threads) blocks = t->threads_sm / threads;
     if (blocks > t->blocks_sm) blocks = t->blocks_sm;
-    if (carried && blocks > 1 && !ir_func_attr(f, "min_blocks")) ir_func_attr_set_int(f, "min_blocks", blocks);
+    if (carried && blocks > 1 && !ir_func_has(f, IR_FN_MIN_BLOCKS)) ir_func_set_int(f, IR_FN_MIN_BLOCKS, blocks);
 }
 
 bool pass_stencil_reuse(PassContext *ctx) {
@@ -675,7 +675,7 @@ bool pass_stencil_reuse(PassContext *ctx) {
         OpList ops = ops_collect(ctx->scratch, f->body);
         for (size_t i = 0; i < ops.len; i++)
             if (ops.data[i]->opcode == IR_MAP) visit(ctx, ops.data[i], &held);
-        if (ir_func_attr(f, "skewed") && !ir_func_attr_int(f, "skewed", 0))
+        if (ir_func_has(f, IR_FN_SKEWED) && !ir_func_int(f, IR_FN_SKEWED, 0))
             ir_func_remove(f); /* as the version behind it */
         else if (held.memory.bytes && ctx->target->kind == TARGET_CUDA)
             ask_for_blocks(ctx, f, &ops);

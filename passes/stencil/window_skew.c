@@ -53,7 +53,7 @@ static bool ends_with_row(const WindowStage *s) {
 
 bool window_may_skew(const WindowStage *s, AffFacts *facts) {
     const IrFunc *f = s->w.outermost->block->func;
-    return ir_func_attr_int(f, "pointer_align", 1) >= PIECE_BYTES && element_size(s) * SKEWS == PIECE_BYTES &&
+    return ir_func_int(f, IR_FN_POINTER_ALIGN, 1) >= PIECE_BYTES && element_size(s) * SKEWS == PIECE_BYTES &&
            s->axes[0].step == aff_const(s->w.m->affs, 1) && columns_alone(s) && skews_alike(s, facts) && ends_with_row(s);
 }
 

@@ -263,7 +263,7 @@ static void choose_piece(WindowStage *s) {
     const IrFunc *f = s->w.outermost->block->func;
     AffFacts *facts = ir_facts_at(s->w.ctx->scratch, s->w.outermost);
     const IrOp *other = s->w.load->operand_count > 3 ? s->w.load->operands[3]->def : NULL;
-    s->piece = ir_func_attr_int(f, "pointer_align", 1) / element_size(s);
+    s->piece = ir_func_int(f, IR_FN_POINTER_ALIGN, 1) / element_size(s);
     bool constant = s->w.load->operand_count <= 3 || (other && other->opcode == IR_CONST);
     if (!constant) s->piece = 1;
     if (s->axes[0].step != aff_const(s->w.m->affs, 1)) s->piece = 1;
@@ -348,7 +348,7 @@ static int64_t whole_lines(int64_t bytes) {
 
 /* Boxes of one kernel lie in one place, behind what else it has in shared memory. */
 static int64_t place_of(const WindowMemory *memory, IrFunc *f) {
-    return memory->bytes ? memory->offset : whole_lines(ir_func_attr_int(f, "shared_bytes", 0));
+    return memory->bytes ? memory->offset : whole_lines(ir_func_int(f, IR_FN_SHARED_BYTES, 0));
 }
 
 static bool has_room(const WindowStage *s, IrFunc *f, int64_t bytes) {
@@ -366,7 +366,7 @@ static bool has_neighbours(const WindowStage *s) {
 
 WindowStage *window_stage_plan(const Window *w, int64_t each, WindowMemory *memory) {
     IrFunc *f = w->outermost->block->func;
-    int64_t warps = ir_func_attr_int(f, "num_warps", 0);
+    int64_t warps = ir_func_int(f, IR_FN_NUM_WARPS, 0);
     if (warps < 1 || warps > 1 << WARP_BITS || warps & (warps - 1) || ir_func_cluster(f) > 1 || !is_together(w->outermost)) return NULL;
     WindowStage *s = ARENA_NEW(w->ctx->scratch, WindowStage);
     *s = (WindowStage){.w = *w, .lane = special(f, "lane"), .warp = special(f, "warp"), .memory = memory};
@@ -581,18 +581,18 @@ int64_t window_stage_bytes(const WindowStage *s) {
 /* One box after the other: is there one before this? */
 static bool take_memory(WindowStage *s, IrFunc *f, IrBuilder *b, int64_t boxes) {
     WindowMemory *memory = s->memory;
-    int64_t bytes = boxes * window_stage_bytes(s), used = ir_func_attr_int(f, "shared_bytes", 0);
+    int64_t bytes = boxes * window_stage_bytes(s), used = ir_func_int(f, IR_FN_SHARED_BYTES, 0);
     bool again = memory->bytes;
     memory->offset = place_of(memory, f);
     if (memory->bytes < bytes) memory->bytes = bytes;
-    if (used < memory->offset + memory->bytes) ir_func_attr_set_int(f, "shared_bytes", memory->offset + memory->bytes);
+    if (used < memory->offset + memory->bytes) ir_func_set_int(f, IR_FN_SHARED_BYTES, memory->offset + memory->bytes);
     const IrType *type = ir_type_ptr(s->w.m, s->w.load->results[0].type->dtype, IR_SPACE_SHARED);
     IrOp *pointer = ir_op_create(b, IR_SHARED_PTR, 0, NULL, 1, &type);
     ir_attr_set_int(pointer, "offset", memory->offset);
     ir_attr_set_int(pointer, "bytes", bytes);
     ir_attr_set_str(pointer, "name", "window");
     s->shared = ir_result(pointer, 0);
-    if (s->skewed) ir_func_attr_set_int(f, "skewed", 1);
+    if (s->skewed) ir_func_set_int(f, IR_FN_SKEWED, 1);
     return again;
 }
 

@@ -125,7 +125,7 @@ static void look_for_vectors(void *context, IrOp *op) {
 static void note_vectors(const PassContext *ctx, IrFunc *f) {
     bool wanted = false;
     if (ctx->target->kind == TARGET_CPU) ir_walk(f->body, look_for_vectors, &wanted);
-    if (wanted) ir_func_attr_set_int(f, "vectors", 1);
+    if (wanted) ir_func_set_int(f, IR_FN_VECTORS, 1);
 }
 
 static void outline(PassContext *ctx, IrFunc *f) {
@@ -138,19 +138,19 @@ static void outline(PassContext *ctx, IrFunc *f) {
         IrFunc *copy = ir_func_clone(f, name);
         keep_group(ctx, copy, &o, g);
         note_vectors(ctx, copy);
-        ir_func_attr_set_str(copy, "kernel", name);
-        ir_func_attr_set_int(copy, "step", g);
+        ir_func_set_str(copy, IR_FN_KERNEL, name);
+        ir_func_set_int(copy, IR_FN_STEP, g);
     }
     keep_group(ctx, f, &o, 0);
     note_vectors(ctx, f);
-    ir_func_attr_set_str(f, "kernel", f->name);
-    ir_func_attr_set_int(f, "step", 0);
+    ir_func_set_str(f, IR_FN_KERNEL, f->name);
+    ir_func_set_int(f, IR_FN_STEP, 0);
 }
 
 bool pass_outline_kernels(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first, *next; f; f = next) {
         next = f->next;
-        if (f->level == IR_LEVEL_TILE && f->state == IR_STATE_OPEN && !ir_func_attr(f, "kernel")) outline(ctx, f);
+        if (f->level == IR_LEVEL_TILE && f->state == IR_STATE_OPEN && !ir_func_has(f, IR_FN_KERNEL)) outline(ctx, f);
     }
     return true;
 }

@@ -109,12 +109,13 @@ bool pass_specialize_tiles(PassContext *ctx) {
         Short s = {.ctx = ctx, .func = f};
         int64_t lanes;
         bool aligned;
-        if (ctx->target->kind != TARGET_CUDA || f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN || ir_func_attr(f, "vector_bytes"))
+        if (ctx->target->kind != TARGET_CUDA || f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN ||
+            ir_func_has(f, IR_FN_VECTOR_BYTES))
             continue;
         if (!find(&s) || !row_short(ctx, f, s.extent, ROW_SHORT, &lanes, &aligned)) continue;
         if (4 * lanes > 3 * axes_class(s.axes, s.index)->constant) continue;
         shorten(&s, lanes);
-        if (!aligned) ir_func_attr_set_int(f, "vector_bytes", 1);
+        if (!aligned) ir_func_set_int(f, IR_FN_VECTOR_BYTES, 1);
     }
     return true;
 }

@@ -46,7 +46,7 @@ enum {
 /* row_lanes: of a version by length, what its threads keep; long_rows: no version for short rows. */
 static bool is_wide(const PassContext *ctx, const IrFunc *f, const AxisClass *c) {
     if (c->constant >= 0 && (c->sorted || c->sliced)) return false; /* whole at any length */
-    int64_t most = ir_func_attr_int(f, "row_lanes", 0);
+    int64_t most = ir_func_int(f, IR_FN_ROW_LANES, 0);
     return c->constant < 0 || c->constant > (most > ctx->target->row_large ? most : ctx->target->row_large);
 }
 
@@ -181,7 +181,7 @@ static int passes_along(PassContext *ctx, IrFunc *f, const Axes *axes, size_t in
 /* Does the kernel read one tensor once, for one arg-reduction? */
 static bool is_one_arg(const PassContext *ctx, const IrFunc *f, const OpList *ops, const Axes *axes, size_t index) {
     unsigned loads = 0, folds = 0;
-    if (ctx->target->kind != TARGET_CUDA || ir_func_attr(f, "num_warps") || ir_func_attr(f, "min_blocks")) return false;
+    if (ctx->target->kind != TARGET_CUDA || ir_func_has(f, IR_FN_NUM_WARPS) || ir_func_has(f, IR_FN_MIN_BLOCKS)) return false;
     for (size_t i = 0; i < ops->len; i++) {
         const IrOp *op = ops->data[i];
         if ((op->region_count && op->opcode != IR_PARALLEL) || op->opcode == IR_TILE_SCAN) return false;
@@ -197,12 +197,12 @@ static bool is_one_arg(const PassContext *ctx, const IrFunc *f, const OpList *op
  * the number of threads. */
 static void keep_blocks(PassContext *ctx, IrFunc *f, int64_t lanes) {
     int64_t registers = 3 * STEP_LANES + REGISTERS_BESIDE, threads = lanes / STEP_LANES;
-    if (threads >= 32) ir_func_attr_set_int(f, "min_blocks", ctx->target->registers_sm / (registers * threads));
+    if (threads >= 32) ir_func_set_int(f, IR_FN_MIN_BLOCKS, ctx->target->registers_sm / (registers * threads));
 }
 
 /* Is one block all that there is, and folds a row? Nobody else asks memory for anything then. */
 static bool is_alone(const PassContext *ctx, const IrFunc *f, const OpList *ops, const Axes *axes, size_t index) {
-    if (ctx->target->kind != TARGET_CUDA || ir_func_cluster(f) > 1 || ir_func_attr(f, "num_warps") || axes_others(axes, index, 1, 1) > 1)
+    if (ctx->target->kind != TARGET_CUDA || ir_func_cluster(f) > 1 || ir_func_has(f, IR_FN_NUM_WARPS) || axes_others(axes, index, 1, 1) > 1)
         return false;
     for (size_t i = 0; i < ops->len; i++) {
         const IrOp *op = ops->data[i];
@@ -236,22 +236,23 @@ static unsigned tiles_of_pass(PassContext *ctx, IrFunc *f, const OpList *ops, co
  * load_blocks: for versions that load 16 bytes at once (align_versions); one by one, the loads need more registers than that. */
 static void keep_loads(PassContext *ctx, IrFunc *f, unsigned tiles, int64_t lanes, bool alone) {
     int64_t registers = STEP_LANES * tiles + REGISTERS_BESIDE, threads = lanes / STEP_LANES;
-    if (ctx->target->kind != TARGET_CUDA || (tiles > KEEP_TILES && tiles != FUNCTIONS) || threads < 32 || ir_func_attr(f, "min_blocks"))
+    if (ctx->target->kind != TARGET_CUDA || (tiles > KEEP_TILES && tiles != FUNCTIONS) || threads < 32 || ir_func_has(f, IR_FN_MIN_BLOCKS))
         return;
     int64_t blocks = ctx->target->registers_sm / (registers * threads), least = KEEP_THREADS / threads;
     blocks = blocks > least ? blocks : least;
     if (tiles == FUNCTIONS) blocks = FUNCTION_THREADS / threads;
-    if (blocks > 0) ir_func_attr_set_int(f, alone ? "min_blocks" : "load_blocks", blocks);
+    if (blocks > 0) ir_func_set_int(f, alone ? IR_FN_MIN_BLOCKS : IR_FN_LOAD_BLOCKS, blocks);
 }
 
 /* A kernel for small sizes has few blocks: a row that is held whole has all of its loads under way at once, too: each has an address beside it. */
 static void keep_row_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, int64_t lanes) {
     OpList ops = ops_collect(ctx->scratch, f->body);
-    if (!KEEP_LOADS || ctx->target->kind != TARGET_CUDA || ir_func_attr(f, "num_warps") || passes_along(ctx, f, axes, index) != 1) return;
+    if (!KEEP_LOADS || ctx->target->kind != TARGET_CUDA || ir_func_has(f, IR_FN_NUM_WARPS) || passes_along(ctx, f, axes, index) != 1)
+        return;
     unsigned tiles = tiles_of_pass(ctx, f, &ops, axes, index, true);
     int64_t registers = STEP_LANES * tiles + REGISTERS_BESIDE, threads = lanes / STEP_LANES;
     if (tiles && tiles <= KEEP_TILES && threads >= 32 && threads <= 512)
-        ir_func_attr_set_int(f, "min_blocks", ctx->target->registers_sm / (registers * threads));
+        ir_func_set_int(f, IR_FN_MIN_BLOCKS, ctx->target->registers_sm / (registers * threads));
 }
 
 static bool is_own(IrModule *m, const IrOp *load, const IrValue *row) {
@@ -301,10 +302,10 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     unsigned tiles = alone || KEEP_LOADS ? tiles_of_pass(ctx, f, &ops, axes, index, alone) : 0;
     if (alone) {
         s.chunk = STEP_LANES * MOST_THREADS;
-        ir_func_attr_set_int(f, "num_warps", MOST_THREADS / 32);
-        ir_func_attr_set_int(f, "row_lanes", s.chunk);
+        ir_func_set_int(f, IR_FN_NUM_WARPS, MOST_THREADS / 32);
+        ir_func_set_int(f, IR_FN_ROW_LANES, s.chunk);
     }
-    if (ir_func_cluster(f) > 1) ir_func_attr_set_int(f, "row_lanes", s.chunk);
+    if (ir_func_cluster(f) > 1) ir_func_set_int(f, IR_FN_ROW_LANES, s.chunk);
     int passes = 0;
     if (!loads_repeatable(ctx, &ops, axes, index)) return -1;
     IrOp *group[SPLIT_TOGETHER];
@@ -355,7 +356,7 @@ static IrFunc *fork_version(PassContext *ctx, IrFunc *f, const AxisClass *c, int
 /* A processor spends as much time on lanes that are absent as on others: where vectors are asked for, rows of the usual
  * length, if that is short, get a version of their own before `f`, which keeps rows of up to `cap`. The one that is returned is it; null: none. */
 static IrFunc *fork_long_rows(PassContext *ctx, IrFunc *f, const AxisClass *c, int64_t cap, int64_t *usual) {
-    int64_t row = ir_func_attr_int(f, "vectors", 0) ? row_usual(ctx, f, c->extent) : 0;
+    int64_t row = ir_func_int(f, IR_FN_VECTORS, 0) ? row_usual(ctx, f, c->extent) : 0;
     for (*usual = LEAST_CAP; *usual < row; *usual *= 2) continue;
     if (!row || *usual >= cap || count_versions(f) >= MAX_VERSIONS) return NULL;
     IrFunc *longer = ir_func_clone(f, f->name);
@@ -420,12 +421,12 @@ static int64_t widest_in_memory(PassContext *ctx, IrFunc *f, const Axes *axes, s
 static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t index) {
     Axes *axes = axes_analyse(ctx->scratch, f);
     IrModule *m = ctx->module;
-    ir_func_attr_set_int(f, "vector_bytes", row->aligned ? 16 : 1);
-    if (row->cluster > 1) ir_func_attr_set_ints(f, "cluster", 3, (int64_t[]){row->cluster, 1, 1});
+    ir_func_set_int(f, IR_FN_VECTOR_BYTES, row->aligned ? 16 : 1);
+    if (row->cluster > 1) ir_func_set_ints(f, IR_FN_CLUSTER, 3, (int64_t[]){row->cluster, 1, 1});
     if (row->cap == INT64_MAX) {
         f->name = arena_printf(m->arena, "%s_long", f->name);
         if (row->cluster > 1) f->guard = above(ctx, f, axes_class(axes, index), row->cluster * ctx->target->row_chunk);
-        if (row->warps) ir_func_attr_set_int(f, "num_warps", row->warps);
+        if (row->warps) ir_func_set_int(f, IR_FN_NUM_WARPS, row->warps);
         return split(ctx, f, axes, index) >= 0 && make_static(ctx, f);
     }
     f->name = arena_printf(m->arena, row->aligned ? "%s_row%lld" : "%s_odd%lld", f->name, (long long)row->cap);
@@ -433,19 +434,19 @@ static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t in
     bool rotated = !row->aligned && row->warps > 1 && row_may_rotate(ctx, f, axes, index);
     int64_t piece = rotated ? 16 / widest_in_memory(ctx, f, axes, index) : 1;
     if (piece > 1) {
-        ir_func_attr_set_int(f, "vector_bytes", 16);
-        ir_func_attr_set_int(f, "turned", piece);
+        ir_func_set_int(f, IR_FN_VECTOR_BYTES, 16);
+        ir_func_set_int(f, IR_FN_TURNED, piece);
     }
     if (row->cluster > 1) f->guard = above(ctx, f, axes_class(axes, index), row->cap / SPREAD_LEAST);
     axes_set_extent(axes, index, row->cap);
-    ir_func_attr_set_int(f, "row_lanes", row->cap);
-    if (row->warps) ir_func_attr_set_int(f, "num_warps", row->warps);
+    ir_func_set_int(f, IR_FN_ROW_LANES, row->cap);
+    if (row->warps) ir_func_set_int(f, IR_FN_NUM_WARPS, row->warps);
     int64_t beside = row->cluster == 1 && row->held >= 48 ? REGISTERS_ALONE : REGISTERS_BESIDE;
     int64_t fit = ctx->target->registers_sm / ((row->held + beside) * 32 * row->warps);
     int64_t resident = row->cluster == 1 ? ctx->target->sms : row->cluster == 8 ? ctx->target->clusters : 0;
-    if (fit <= 1 && resident && piece == 1) ir_func_attr_set_int(f, "resident", resident);
+    if (fit <= 1 && resident && piece == 1) ir_func_set_int(f, IR_FN_RESIDENT, resident);
     /* What was planned with: neither more registers, nor spills for the sake of further blocks. */
-    if (row->held >= (piece > 1 ? 32 : 48)) ir_func_attr_set_int(f, "min_blocks", fit < 1 ? 1 : fit);
+    if (row->held >= (piece > 1 ? 32 : 48)) ir_func_set_int(f, IR_FN_MIN_BLOCKS, fit < 1 ? 1 : fit);
     return make_static(ctx, f);
 }
 
@@ -471,7 +472,7 @@ static int handle_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     IrFunc *last = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_passes", name));
     for (size_t i = count; i-- > 1;) versions[i] = ir_func_clone(f, name);
     Axes *last_axes = axes_analyse(ctx->scratch, last);
-    ir_func_attr_set_int(last, "vector_bytes", 1);
+    ir_func_set_int(last, IR_FN_VECTOR_BYTES, 1);
     int passes = split(ctx, last, last_axes, index);
     if (passes < 0) return -1;
     int64_t longest = 0;
@@ -496,7 +497,7 @@ static int handle_short_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t ind
     Axes *copy_axes = axes_analyse(ctx->scratch, copy);
     int passes = split(ctx, copy, copy_axes, index);
     if (passes < 0) return -1;
-    if (!aligned && cap <= ROW_SHORT) ir_func_attr_set_int(f, "vector_bytes", 1); /* its lanes are one warp's */
+    if (!aligned && cap <= ROW_SHORT) ir_func_set_int(f, IR_FN_VECTOR_BYTES, 1); /* its lanes are one warp's */
     report_split(ctx, c, cap, passes);
     axes_set_extent(axes, index, cap);
     return make_static(ctx, copy) ? 1 : -1;
@@ -511,13 +512,13 @@ static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
         return false;
     }
     if (needs_all(ctx, f, axes, index)) return bind_axis(ctx, f, axes, index);
-    if (ctx->target->kind == TARGET_CUDA && c->constant < 0 && !c->contracted && !c->multiplied && !ir_func_attr(f, "vector_bytes")) {
+    if (ctx->target->kind == TARGET_CUDA && c->constant < 0 && !c->contracted && !c->multiplied && !ir_func_has(f, IR_FN_VECTOR_BYTES)) {
         int done = handle_rows(ctx, f, axes, index);
         if (done) return done > 0;
     }
     int64_t cap = power_of_two_below(ctx->target->row_large / axes_others(axes, index, 1, 1)), cluster = ir_func_cluster(f);
     if (cluster > 1) cap = ctx->target->row_chunk * cluster; /* cluster_scan: what its blocks hold at once */
-    bool whole_row = c->constant < 0 && !c->contracted && !c->multiplied && cap >= LEAST_CAP && !ir_func_attr(f, "long_rows") &&
+    bool whole_row = c->constant < 0 && !c->contracted && !c->multiplied && cap >= LEAST_CAP && !ir_func_has(f, IR_FN_LONG_ROWS) &&
                      count_versions(f) < MAX_VERSIONS;
     if (!whole_row) return split(ctx, f, axes, index) >= 0;
     int done = cluster > 1 ? 0 : handle_short_rows(ctx, f, axes, index);

@@ -38,8 +38,7 @@ static void print_op(const IrOp *op) {
 }
 
 static bool is_cuda(const IrFunc *f) {
-    const IrAttr *target = ir_func_attr(f, "target");
-    return f->level == IR_LEVEL_KERNEL && target && target->string && strcmp(target->string, "cuda") == 0;
+    return f->level == IR_LEVEL_KERNEL && ir_func_is_cuda(f);
 }
 
 /* ---- Taking away ---- */

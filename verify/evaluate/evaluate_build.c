@@ -252,8 +252,7 @@ static bool judge_products(Build *b, Node *node, const char *precision, Dtype fr
 
 /* The operator's own precision. */
 static const char *default_precision(const Build *b) {
-    const IrAttr *own = ir_func_attr(b->f, "precision");
-    return own && own->string ? own->string : "f32";
+    return ir_func_str(b->f, IR_FN_PRECISION, "f32");
 }
 
 static bool contract_precision(Build *b, Node *node, const IrOp *op) {

@@ -154,7 +154,7 @@ static void watch(Machine *m, Memory *memory) {
 }
 
 static void mark_late(Machine *m, Memory **memories) {
-    bool dependent = ir_func_attr_int(m->f, "dependent", 0) != 0;
+    bool dependent = ir_func_int(m->f, IR_FN_DEPENDENT, 0) != 0;
     for (unsigned i = 0; i < m->f->param_count; i++)
         if (memories[i]) memories[i]->late = dependent && ir_param_is_written_before(m->f, i);
 }
@@ -186,27 +186,24 @@ static void bind_params(Launch *l, Machine *m, Memory **memories, double *scalar
  * where they await each other's elements. */
 static void gather_meeting(Machine *m) {
     int64_t meeting = 0;
-    if (!sizes_eval(m->sizes, ir_func_attr(m->f, "meeting")->aff, &meeting)) machine_trap(m, "how many blocks meet has no value");
+    if (!sizes_eval(m->sizes, ir_func_aff(m->f, IR_FN_MEETING), &meeting)) machine_trap(m, "how many blocks meet has no value");
     if (m->grid[0] > 0 && m->grid[0] < meeting) machine_trap(m, "fewer blocks than are to meet");
-    if (meeting > 0 && !ir_func_attr_int(m->f, "lags", 0)) m->grid[0] -= m->grid[0] % meeting;
+    if (meeting > 0 && !ir_func_int(m->f, IR_FN_LAGS, 0)) m->grid[0] -= m->grid[0] % meeting;
     m->blocks = m->grid[0] > 0 ? (size_t)m->grid[0] : 1;
 }
 
 static void set_machine(Machine *m) {
-    static const char *const keys[] = {"grid_x", "grid_y", "grid_z"};
-    const IrAttr *target = ir_func_attr(m->f, "target");
-    bool gpu = m->f->level == IR_LEVEL_KERNEL && target && target->string && strcmp(target->string, "cuda") == 0;
-    m->block_threads = gpu ? (size_t)ir_func_attr_int(m->f, "num_warps", 1) * WARP : 1;
+    static const IrFuncAff axes[] = {IR_FN_GRID_X, IR_FN_GRID_Y, IR_FN_GRID_Z};
+    bool gpu = m->f->level == IR_LEVEL_KERNEL && ir_func_is_cuda(m->f);
+    m->block_threads = gpu ? (size_t)ir_func_int(m->f, IR_FN_NUM_WARPS, 1) * WARP : 1;
     m->blocks = gpu ? (size_t)ir_func_cluster(m->f) : 1;
     for (unsigned d = 0; d < 3; d++) {
-        const IrAttr *grid = ir_func_attr(m->f, keys[d]);
+        const Aff *grid = ir_func_aff(m->f, axes[d]);
         m->grid[d] = 1;
-        if (grid && grid->kind == IR_ATTR_INT)
-            m->grid[d] = grid->integer;
-        else if (grid && !sizes_eval(m->sizes, grid->aff, &m->grid[d]))
-            machine_trap(m, "%s has no value at these sizes", keys[d]);
+        if (grid && !sizes_eval(m->sizes, grid, &m->grid[d]))
+            machine_trap(m, "%s has no value at these sizes", ir_func_attr_info(axes[d])->key);
     }
-    if (ir_func_attr(m->f, "meeting")) gather_meeting(m);
+    if (ir_func_has(m->f, IR_FN_MEETING)) gather_meeting(m);
     m->threads = m->block_threads * m->blocks;
     if (m->grid[0] % (int64_t)m->blocks) machine_trap(m, "the grid is no multiple of its clusters");
     m->block_barriers = ARENA_ARRAY(m->arena, uint32_t, m->blocks);
@@ -218,7 +215,7 @@ static void set_machine(Machine *m) {
     m->open_group = ARENA_ARRAY(m->arena, int64_t, m->threads);
     m->open_batch = ARENA_ARRAY(m->arena, int64_t, m->threads);
     m->shared.name = "shared memory";
-    m->shared.bytes = ir_func_attr_int(m->f, "shared_bytes", 0);
+    m->shared.bytes = ir_func_int(m->f, IR_FN_SHARED_BYTES, 0);
 }
 
 static void make_shared(Machine *m) {
@@ -234,7 +231,7 @@ static void start_block(Machine *m) {
     memory_forget(&m->shared);
     m->begun = false;
     m->cluster_start = ++m->cluster_barriers; /* what earlier blocks did is no race */
-    m->early = ir_func_attr_int(m->f, "dependent", 0) != 0;
+    m->early = ir_func_int(m->f, IR_FN_DEPENDENT, 0) != 0;
     for (size_t i = 0; i < m->pending.len; i++) free(m->pending.data[i].data);
     m->pending.len = 0;
     for (size_t i = 0; i < m->boxes.len; i++) free(m->boxes.data[i].data);
@@ -289,11 +286,6 @@ bool interpret_func(Arena *arena, const IrFunc *f, const InterpretArgs *args, co
     return run_func(&launch, f, error) && return_placed(&launch, error);
 }
 
-static const char *kernel_of(const IrFunc *f) {
-    const IrAttr *kernel = ir_func_attr(f, "kernel");
-    return kernel && kernel->string ? kernel->string : f->name;
-}
-
 static bool guard_holds(const IrFunc *f, const Sizes *sizes) {
     int64_t value = 0;
     return !f->guard || (sizes_eval(sizes, f->guard, &value) && value > 0);
@@ -301,18 +293,18 @@ static bool guard_holds(const IrFunc *f, const Sizes *sizes) {
 
 static bool ran_before(const IrModule *m, const IrFunc *f) {
     for (const IrFunc *g = m->first; g != f; g = g->next)
-        if (g->level == f->level && strcmp(kernel_of(g), kernel_of(f)) == 0) return true;
+        if (g->level == f->level && strcmp(ir_func_kernel(g), ir_func_kernel(f)) == 0) return true;
     return false;
 }
 
 static bool run_kernel(Launch *l, const IrFunc *first, const char **error) {
     for (const IrFunc *f = first; f; f = f->next) {
-        if (f->level != first->level || strcmp(kernel_of(f), kernel_of(first)) != 0) continue;
+        if (f->level != first->level || strcmp(ir_func_kernel(f), ir_func_kernel(first)) != 0) continue;
         const Sizes *sizes = sizes_bind(l->arena, f, l->args->sizes, error);
         if (!sizes) return false;
         if (guard_holds(f, sizes)) return run_func(l, f, error);
     }
-    *error = arena_printf(l->arena, "no version of the kernel %s serves these sizes", kernel_of(first));
+    *error = arena_printf(l->arena, "no version of the kernel %s serves these sizes", ir_func_kernel(first));
     return false;
 }
 

@@ -61,7 +61,7 @@ static void test_symbols(Arena *a) {
     IrFunc *f[COUNT_OF(names)];
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         f[i] = ir_func_create(m, names[i], IR_LEVEL_KERNEL);
-        if (steps[i]) ir_func_attr_set_str(f[i], "kernel", steps[i]);
+        if (steps[i]) ir_func_set_str(f[i], IR_FN_KERNEL, steps[i]);
     }
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         CHECK(strlen(emit_entry_name(a, f[i])) <= NAME_MAX_LENGTH);

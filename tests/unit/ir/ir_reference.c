@@ -1,11 +1,8 @@
-/* The generated part of docs/ir.md: the table of ops and of hardware instructions.
- *   ir_reference FILE            fails when the part between the markers is stale
- *   ir_reference --update FILE   rewrites it */
+/* The generated parts of docs/ir.md: the tables of function attributes, of ops and of hardware instructions.
+ *   ir_reference FILE            fails when a part between two markers is stale
+ *   ir_reference --update FILE   rewrites them */
 #include "check.h"
 #include "ir.h"
-
-static const char begin_mark[] = "<!-- generated: ops -->\n";
-static const char end_mark[] = "<!-- end of generated: ops -->\n";
 
 static void print_count(Str *out, int least, int most) {
     if (most < 0)
@@ -86,6 +83,42 @@ static void print_atoms(Str *out) {
 #undef ATOM
 }
 
+static void print_ops_and_atoms(Str *out) {
+    print_ops(out);
+    print_atoms(out);
+}
+
+static void print_func_attrs(Str *out) {
+    static const struct {
+        unsigned kind;
+        const char *name;
+    } kinds[] = {{IR_ATTR_INT, "integer"}, {IR_ATTR_INTS, "integers"}, {IR_ATTR_STR, "text"}, {IR_ATTR_AFF, "formula"}};
+    str_append(out, "| attribute | type | level | who sets | who reads | meaning |\n| --- | --- | --- | --- | --- | --- |\n");
+    for (unsigned i = 0; i < IR_FN_COUNT; i++) {
+        const IrFuncAttrInfo *info = ir_func_attr_info(i);
+        str_printf(out, "| `%s` | ", info->key);
+        for (size_t k = 0; k < COUNT_OF(kinds); k++)
+            if (kinds[k].kind == info->kind) str_append(out, kinds[k].name);
+        str_append(out, " | ");
+        print_levels(out, info->levels);
+        str_printf(out, " | %s | %s | ", info->set_by, info->read_by);
+        print_cell(out, info->summary);
+        str_append(out, " |\n");
+    }
+}
+
+/* Copies the text up to and with the marker `begin`, prints the part anew; what follows it. */
+static const char *renew(const char *text, const char *name, void (*print)(Str *out), Str *fresh) {
+    char begin[64], end[64];
+    snprintf(begin, sizeof begin, "<!-- generated: %s -->\n", name);
+    snprintf(end, sizeof end, "<!-- end of generated: %s -->\n", name);
+    const char *from = strstr(text, begin), *to = strstr(text, end);
+    CHECK(from && to && from < to);
+    str_append_n(fresh, text, (size_t)(from - text) + strlen(begin));
+    print(fresh);
+    return to;
+}
+
 int main(int argc, char **argv) {
     bool update = argc == 3 && strcmp(argv[1], "--update") == 0;
     const char *path = argv[argc - 1];
@@ -93,12 +126,8 @@ int main(int argc, char **argv) {
     str_init(&text);
     str_init(&fresh);
     CHECK(argc >= 2 && file_read(path, 1 << 20, &text));
-    const char *begin = strstr(text.data, begin_mark), *end = strstr(text.data, end_mark);
-    CHECK(begin && end && begin < end);
-    str_append_n(&fresh, text.data, (size_t)(begin - text.data) + strlen(begin_mark));
-    print_ops(&fresh);
-    print_atoms(&fresh);
-    str_append(&fresh, end);
+    const char *rest = renew(text.data, "function attributes", print_func_attrs, &fresh);
+    str_append(&fresh, renew(rest, "ops", print_ops_and_atoms, &fresh));
     bool stale = strcmp(fresh.data, text.data) != 0;
     if (stale && update) CHECK(file_write_atomic(path, fresh.data, fresh.len, 0644));
     if (stale && !update) fprintf(stderr, "%s is stale; run %s --update %s\n", path, argv[0], path);
