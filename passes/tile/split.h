@@ -81,11 +81,18 @@ void remove_dead(PassContext *ctx, IrFunc *f);
 IrValue *slice_value(Slice *s, IrValue *v);
 const IrType *chunk_type(const Slice *s, const IrValue *v);
 
+bool scans_along(const Slice *s, const IrOp *op);
+/* Starts a loop before `op` over the lanes from one to another, for a chunk of `fed` values; the slice's builder stands in
+ * its body. Carried are `inits`, then the totals of scans. */
+IrOp *chunks_open(Slice *s, IrOp *op, IrValue *from, IrValue *to, unsigned chunks, unsigned fed, unsigned carried, IrValue *const *inits,
+                  IrBuilder *inner);
+void chunks_close(Slice *s, unsigned count, IrValue *const *values);
+
 /* One op becomes a loop over chunks that repeats what feeds it. */
 void pass_for_store(Slice *s, IrOp *store);
 void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count); /* none needs another's result; of several, none a scan's */
 void pass_for_arg(Slice *s, IrOp *op);
-void pass_for_gemm(Slice *s, IrOp *op);
+void pass_for_gemm(Slice *s, IrOp *op); /* (split_gemms.c) */
 
 /* The innermost of the parallel loops around a kernel that only reduces rows of a tensor with one that all of them read; null: it is another. */
 const IrOp *rows_that_share(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index);

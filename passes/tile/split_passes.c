@@ -6,7 +6,7 @@
  *   in passes   Each reduction becomes a loop over chunks. The loop repeats the loads and the arithmetic that feed the reduction,
  *               accumulates lane by lane, and one reduction follows the loop. Each store becomes such a loop too. Absent lanes of the
  *               last chunk are filled with the identity; lanes that are absent along other axes stay absent.
- *               A gemm along the axis accumulates chunk by chunk.
+ *               A gemm along the axis accumulates chunk by chunk; of more products than a processor may add in order, part by part.
  *               A scan carries its total from chunk to chunk. A scan that runs against the loop, or any beyond the first SPLIT_SCANS
  *               scans, instead recomputes the sum of all preceding chunks for each chunk.
  *               An arg-reduction carries the best value and its index. A sort takes the upper bound of the extent, and needs one.

@@ -15,7 +15,7 @@ static void refuse(Slice *s, const IrOp *op, const char *what) {
 
 /* ---- Scans ---- */
 
-static bool scans_axis(const Slice *s, const IrOp *op) {
+bool scans_along(const Slice *s, const IrOp *op) {
     int axis = op->opcode == IR_TILE_SCAN ? axes_find(s->axes, op->operands[0], s->index) : -1;
     return axis >= 0 && ir_attr_int(op, "axis", -1) == axis;
 }
@@ -41,7 +41,7 @@ static void collect_scans(Slice *s, PointerTable *seen, IrValue *v) {
     pointer_table_set(seen, v, 1);
     for (unsigned i = 0; i < op->operand_count; i++) collect_scans(s, seen, op->operands[i]);
     if (is_control(op)) collect_captured(s, seen, op);
-    if (!scans_axis(s, op)) return;
+    if (!scans_along(s, op)) return;
     bool reverse = ir_attr_bool(op, "reverse");
     if (s->scan_count == SPLIT_SCANS || (s->scan_count && reverse != s->reverse)) return; /* total_behind */
     s->reverse = reverse;
@@ -195,7 +195,7 @@ static IrValue *scan_chunk(Slice *s, IrOp *scan, IrOp *copy) {
 static bool is_repeated(Slice *s, const IrOp *op) {
     int axis = op && op->operand_count ? axes_find(s->axes, op->operands[0], s->index) : -1;
     bool whole =
-        axis >= 0 && ir_has_trait(op, IR_ALONG) && !scans_axis(s, op) && ir_axis_link(op, 0, (unsigned)axis).relation == IR_AXIS_MIXED;
+        axis >= 0 && ir_has_trait(op, IR_ALONG) && !scans_along(s, op) && ir_axis_link(op, 0, (unsigned)axis).relation == IR_AXIS_MIXED;
     return op && is_repeatable(op) && !op->region_count && !whole;
 }
 
@@ -221,7 +221,7 @@ static IrValue *chunk_result(Slice *s, IrValue *v, IrOp *copy) {
     if (copy->opcode == IR_TILE_EXTRACT) shift_end(s, copy, (unsigned)axis);
     if (copy->opcode == IR_TILE_IOTA && ir_attr_int(copy, "axis", -1) == axis)
         return ir_binary(s->b, IR_ADD, result, ir_cast(s->b, s->begin, ir_type_scalar(s->ctx->module, v->type->dtype)));
-    return scans_axis(s, v->def) ? scan_chunk(s, v->def, copy) : result;
+    return scans_along(s, v->def) ? scan_chunk(s, v->def, copy) : result;
 }
 
 IrValue *slice_value(Slice *s, IrValue *v) {
@@ -253,10 +253,8 @@ static IrValue *backward(Slice *s, const Aff *extent, IrValue *i) {
     return ir_binary(s->b, IR_SUB, ir_aff_emit(s->b, last), i);
 }
 
-/* Starts a loop before `op` over the lanes from one to another, for a chunk of `fed` values; the slice's builder stands in
- * its body. Carried are `inits`, then the totals of scans. */
-static IrOp *open_loop_over(Slice *s, IrOp *op, IrValue *from, IrValue *to, unsigned chunks, unsigned fed, unsigned carried,
-                            IrValue *const *inits, IrBuilder *inner) {
+IrOp *chunks_open(Slice *s, IrOp *op, IrValue *from, IrValue *to, unsigned chunks, unsigned fed, unsigned carried, IrValue *const *inits,
+                  IrBuilder *inner) {
     IrBuilder b = ir_builder_before(op);
     b.span = op->span;
     PointerTable seen = pointer_table(s->ctx->scratch);
@@ -284,10 +282,10 @@ static IrOp *open_loop(Slice *s, IrOp *op, unsigned fed, unsigned carried, IrVal
     IrBuilder b = ir_builder_before(op);
     b.span = op->span;
     IrValue *end = ir_aff_emit(&b, axes_class(s->axes, s->index)->extent);
-    return open_loop_over(s, op, ir_const_index(&b, 0), end, 1, fed, carried, inits, inner);
+    return chunks_open(s, op, ir_const_index(&b, 0), end, 1, fed, carried, inits, inner);
 }
 
-static void close_loop(Slice *s, unsigned count, IrValue *const *values) {
+void chunks_close(Slice *s, unsigned count, IrValue *const *values) {
     IrValue *all[SPLIT_SCANS + 4];
     for (unsigned i = 0; i < count; i++) all[i] = values[i];
     for (unsigned i = 0; i < s->scan_count; i++) all[count + i] = s->next[i];
@@ -304,7 +302,7 @@ void pass_for_store(Slice *s, IrOp *store) {
     int axis = axes_find(s->axes, store->operands[0], s->index);
     IrOp *copy = ir_op_clone(&inner, store, s->map);
     slice_shift(copy, (unsigned)axis, s->begin);
-    close_loop(s, 0, NULL);
+    chunks_close(s, 0, NULL);
     ir_op_erase(store);
 }
 
@@ -314,7 +312,7 @@ static bool collect_loads(const Slice *s, PointerTable *seen, IrValue *v, OpList
     IrOp *op = v->def;
     if (!op || axes_find(s->axes, v, s->index) < 0 || pointer_table_get(seen, v, &done)) return true;
     pointer_table_set(seen, v, 1);
-    if (is_control(op) || scans_axis(s, op) || ir_math_info(op->opcode)) return false;
+    if (is_control(op) || scans_along(s, op) || ir_math_info(op->opcode)) return false;
     for (unsigned i = 0; i < op->operand_count; i++)
         if (!collect_loads(s, seen, op->operands[i], loads)) return false;
     if (op->opcode == IR_TILE_LOAD) VEC_PUSH(s->ctx->scratch, loads, op);
@@ -355,7 +353,7 @@ static void add_chunks(Slice *s, const Together *t, unsigned chunks, const OpLis
         s->map = maps[k];
         add_chunk(s, t, sums);
     }
-    if (s->ok) close_loop(s, (unsigned)t->count, sums);
+    if (s->ok) chunks_close(s, (unsigned)t->count, sums);
 }
 
 /* The chunks that an iteration takes two of, for the loads of the second not to wait for the sums of the first: all, or all but the last. */
@@ -395,7 +393,7 @@ void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count) {
     if (!pairs) loads.len = 0;
     if (pairs) {
         IrValue *end = ir_aff_emit(&at, end_of_pairs(s));
-        IrOp *loop = open_loop_over(s, ops[0], begin, end, CHUNKS_AT_ONCE, 1, (unsigned)count, sums, &inner);
+        IrOp *loop = chunks_open(s, ops[0], begin, end, CHUNKS_AT_ONCE, 1, (unsigned)count, sums, &inner);
         add_chunks(s, &t, CHUNKS_AT_ONCE, &loads, loop->regions[0]->args + 1);
         if (!s->ok) return;
         ir_attr_set_int(loop, "unroll", 1);
@@ -404,7 +402,7 @@ void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count) {
         loads.len = 0;
     }
     IrValue *end = ir_aff_emit(&at, axes_class(s->axes, s->index)->extent);
-    IrOp *loop = open_loop_over(s, ops[0], begin, end, 1, 1, (unsigned)count, sums, &inner);
+    IrOp *loop = chunks_open(s, ops[0], begin, end, 1, 1, (unsigned)count, sums, &inner);
     add_chunks(s, &t, 1, &loads, loop->regions[0]->args + 1);
     if (!s->ok) return;
     ask_ahead(s, loop, pairs);
@@ -456,22 +454,8 @@ void pass_for_arg(Slice *s, IrOp *op) {
     ir_attr_set_ints(here, "axes", 0, NULL);
     IrValue *old[2] = {best, at}, *new[2] = {value, ir_result(here, 0)}, *next[2];
     for (int i = 0; i < 2; i++) next[i] = s->reverse ? ir_select(&inner, take, old[i], new[i]) : ir_select(&inner, take, new[i], old[i]);
-    close_loop(s, 2, next);
+    chunks_close(s, 2, next);
     IrValue *first = index_of_best(s, &before, op, axis, &loop->results[0], &loop->results[1]);
     ir_replace_uses(&op->results[0], first);
-    ir_op_erase(op);
-}
-
-void pass_for_gemm(Slice *s, IrOp *op) {
-    IrBuilder inner;
-    IrOp *loop = open_loop(s, op, 2, 1, &op->operands[2], &inner);
-    slice_value(s, op->operands[0]);
-    slice_value(s, op->operands[1]);
-    if (!s->ok) return;
-    ir_value_map_set(s->map, op->operands[2], loop->regions[0]->args[1]);
-    IrOp *copy = ir_op_clone(&inner, op, s->map);
-    IrValue *sum = &copy->results[0];
-    close_loop(s, 1, &sum);
-    ir_replace_uses(&op->results[0], &loop->results[0]);
     ir_op_erase(op);
 }

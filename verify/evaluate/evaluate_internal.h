@@ -77,14 +77,21 @@ struct Node {
     double input_unit; /* rounding of a product's operands, 0: none */
 };
 
+/* What a sum that begins with another number is off by hangs on its terms. */
+typedef struct {
+    float terms, magnitude; /* but those of 0; the sum of their magnitudes */
+    float roundings;        /* of a walk of the size of a partial sum */
+} SumWalk;
+
 typedef struct {
     union {
         double *v;  /* floats */
         int64_t *i; /* everything else */
     };
-    double *e;    /* error bound; integers: 0 unless undecided */
-    uint8_t *tie; /* LANE_TIE, LANE_OUTSIDE */
-    bool certain; /* all of e and tie are known to be 0 */
+    double *e;      /* error bound; integers: 0 unless undecided */
+    uint8_t *tie;   /* LANE_TIE, LANE_OUTSIDE */
+    bool certain;   /* all of e and tie are known to be 0 */
+    SumWalk *walks; /* of sums of floats, else null */
 } Lanes;
 
 struct Evaluator {
@@ -110,6 +117,15 @@ enum {
     LANE_WAYS = LANE_UP | LANE_DOWN
 };
 
+enum { REPEAT_BITS = 6, REPEAT_PLACES = 1 << REPEAT_BITS, REPEAT_STRIDE = 64 };
+/* How often terms come again: in all of a sum, and in those of every 64th place, as what strides by a power of two adds them. */
+typedef struct {
+    int32_t all[REPEAT_PLACES], strided[REPEAT_PLACES];
+    int64_t all_squares, strided_squares, count;
+    double found;             /* the most of what earlier tables said */
+    unsigned dropped, rarely; /* bits of a term that tell no terms apart; one of 2^rarely terms is looked at */
+} Repeats;
+
 /* What a reduction or scan has taken so far. */
 typedef struct {
     double finite;                      /* the magnitude of the finite terms, which round */
@@ -118,9 +134,10 @@ typedef struct {
                                   squares of these runs' lengths */
     double most, least, span_most,
         span_least; /* products: of the terms that some grouping multiplies first, the largest and the smallest; of a scan neighbours */
-    bool nan, zero, infinite; /* products: among the terms */
-    int64_t integer, terms;
-    int64_t exponent; /* products: sum and error are times 2^exponent */
+    bool nan, zero, infinite;         /* products: among the terms */
+    Repeats *repeats;                 /* sums, null: not counted */
+    int64_t integer, terms, rounding; /* rounding: terms but those of 0 */
+    int64_t exponent;                 /* products: sum and error are times 2^exponent */
     double largest_error;
     double rival;                        /* arg: the most that a term other than the best may be */
     int64_t best;                        /* arg: its position */
@@ -142,6 +159,7 @@ typedef struct {
         int64_t i;
     };
     double e;
+    SumWalk walk;
     uint8_t flags;   /* LANE_OUTSIDE */
     int32_t pending; /* its number in the batch being computed, -1: done */
 } MemoEntry;
@@ -218,6 +236,23 @@ void acc_multiply(Acc *acc, const Node *node, double v, double e);
  * so that it does not, but where that decides between an infinity (a zero) and NaN. */
 double acc_product(const Node *node, const Acc *acc, double *error);
 
+/* evaluate_repeats.c */
+void repeats_begin(Repeats *repeats, const Node *node);
+/* Takes the term v, not 0, of a place in the sum. */
+void repeats_take(Repeats *repeats, int64_t at, double v);
+/* The share of pairs of terms that are rounded alike, 0 to 1. */
+double repeats_share(const Repeats *repeats);
+
+/* evaluate_sums.c */
+/* Are the terms of a node so many that a random walk says less than the worst case, so that repeated ones count? */
+bool sum_repeats(const Node *node);
+void acc_sum(Acc *acc, const Node *node, double v, double e);
+/* Takes lane after lane, of one sum or each of its own. */
+void acc_sum_lanes(Acc *acc, const Node *node, const Lanes *terms, size_t count, bool one);
+/* The bound, and *v: the result, of a sum or mean of what was taken so far. */
+double sum_error(EvalRun *run, const Node *node, const Acc *acc, double *v, SumWalk *walk);
+/* What the error of a sum (a REDUCE_ADD of floats) grows by when its accumulator begins with x. */
+double sum_begun_bound(const Node *node, const SumWalk *walk, double x);
 /* evaluate_reduce.c */
 Acc acc_identity(const Node *node);
 /* Takes lane l of the terms. */
@@ -225,8 +260,6 @@ void acc_take(Acc *acc, const Node *node, const Lanes *terms, size_t l);
 /* The result so far. */
 void acc_finish(EvalRun *run, const Node *node, const Acc *acc, MemoEntry *entry);
 Lanes *evaluate_reduction(Frame *frame, const Node *node);
-/* What the error of a sum (a REDUCE_ADD of floats) grows by when its accumulator begins with x. */
-double sum_begun_bound(const Node *node, double x);
 /* evaluate_rows.c */
 const Lanes *evaluate_scan(Frame *frame, const Node *node);
 const Lanes *evaluate_sort(Frame *frame, const Node *node);

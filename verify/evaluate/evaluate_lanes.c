@@ -266,7 +266,7 @@ static double begun_error(const Node *node, const Lanes *const *x, size_t l) {
     for (unsigned i = 0; i < 2; i++) {
         const Node *sum = begun_sum(node, i);
         if (!sum || x[i]->e[l] == 0) continue;
-        if (isfinite(x[1 - i]->v[l])) e += sum_begun_bound(sum, x[1 - i]->v[l]);
+        if (isfinite(x[1 - i]->v[l]) && x[i]->walks) e += sum_begun_bound(sum, &x[i]->walks[l], x[1 - i]->v[l]);
     }
     return e;
 }

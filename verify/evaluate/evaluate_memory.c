@@ -67,6 +67,7 @@ Lanes *lanes_create(EvalRun *run, size_t count) {
     memset(lanes->e, 0, count * sizeof(double));
     memset(lanes->tie, 0, count);
     lanes->certain = false;
+    lanes->walks = NULL;
     return lanes;
 }
 

@@ -141,6 +141,7 @@ const Lanes *evaluate_element(Frame *frame, const Node *node) {
     element_indices(frame, node, inner, reach);
     Lanes *out = lanes_create(frame->run, frame->count);
     const Lanes *read = from->shape.elements ? evaluate_node(inner, from) : out;
+    out->walks = read->walks;
     out->certain = reach->certain && read->certain && (node->padded || reach->none || !reach->beyond);
     for (size_t l = 0; l < frame->count && out->certain && node->is_real; l++) out->v[l] = reach->outside[l] ? node->value : read->v[l];
     for (size_t l = 0; l < frame->count && out->certain && !node->is_real; l++) out->i[l] = reach->outside[l] ? node->integer : read->i[l];

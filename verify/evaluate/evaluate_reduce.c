@@ -12,6 +12,7 @@ typedef struct {
     size_t key_count;
     int64_t *key_index[DOMAIN_RANK]; /* by result axis: one per key */
     Acc *acc;
+    Repeats *repeats; /* one per key, null: none are counted */
 } Work;
 
 Acc acc_identity(const Node *node) {
@@ -41,23 +42,6 @@ Acc acc_identity(const Node *node) {
         break;
     }
     return acc;
-}
-
-static inline void acc_sum(Acc *acc, const Node *node, double v, double e) {
-    acc->sum += v;
-    acc->magnitude += fabs(v);
-    if (fabs(v) < INFINITY) acc->finite += fabs(v);
-    acc->error += e;
-    if (!acc->fractional) acc->fractional = v != rint(v); /* a call on processors without it */
-    acc->terms++;
-    if (v == 0) { /* adds no rounding, and ends no run */
-        acc->squares++;
-    } else {
-        acc->run = v == acc->last ? acc->run + 1 : 1;
-        acc->last = v;
-        acc->squares += 2 * acc->run - 1;
-    }
-    if (node->tensor_core && acc->terms % BOUND_TENSOR_CORE_STEP == 0) acc->walk += fabs(acc->sum);
 }
 
 static void acc_real(Acc *acc, const Node *node, double v, double e) {
@@ -149,69 +133,7 @@ void acc_take(Acc *acc, const Node *node, const Lanes *terms, size_t l) {
         acc_integer(acc, node, terms->i[l], terms->e[l]);
 }
 
-/* How many of n terms a kernel may add one after the other. A scan makes each of its partial sums, so in order is its plain form, and its early elements
- * are held to the bound of few terms. */
-static double chain_length(const Node *node, double n) {
-    if (node->kind == NODE_SCAN) return n;
-    return fmin(n, node->contract ? BOUND_CONTRACT_BLOCK : BOUND_SUM_BLOCK);
-}
-
-/* The bound of a sum of n terms in any order of blocks; u's share of the reference included. Equal terms
- * are rounded alike, so a run of k of them walks k steps one way, and no more steps than a block has are worst.
- * Infinite terms round nothing. */
-static double sum_bound(const Node *node, const Acc *acc) {
-    double n = (double)acc->terms, u = node->unit + 0x1p-53, chain = chain_length(node, n);
-    double part = n > 0 ? chain / n : 1, steps = sqrt(acc->squares * part), magnitude = acc->finite;
-    if (!node->contract) return fmin(chain, 8 + 4 * steps) * u * magnitude;
-    if (!node->tensor_core) return fmax(BOUND_CONTRACT_C * sqrt(chain), fmin(chain, BOUND_CONTRACT_C * steps)) * u * magnitude;
-    double bound = BOUND_CONTRACT_C * sqrt(chain) * node->core_unit * magnitude;
-    bound += node->core_unit * fmin(acc->walk, n * magnitude) * part;
-    return bound + (2 + node->input_unit) * node->input_unit * magnitude;
-}
-
-/* As sum_bound with x as a first term, less what it says of the others: every partial sum of its block
- * may hold x. */
-double sum_begun_bound(const Node *node, double x) {
-    double n = chain_length(node, (double)node->reduced_count), u = node->unit + 0x1p-53, size = fabs(x);
-    if (!node->contract) return fmin(n, 8 + 4 * sqrt(n)) * u * size;
-    if (!node->tensor_core) return BOUND_CONTRACT_C * sqrt(n) * u * size;
-    double truncated = floor(n / BOUND_TENSOR_CORE_STEP);
-    return (BOUND_CONTRACT_C * sqrt(n) + truncated) * node->core_unit * size;
-}
-
-/* What additions in a GPU's memory may lose beside: each takes two numbers and leaves one, and a
- * denormal among the three counts as zero. */
-static double flushed(const Evaluator *ev, const Node *node, const Acc *acc) {
-    bool f32 = node->unit == dtype_unit_roundoff(DTYPE_F32);
-    return ev->flushes && f32 ? 3 * (double)acc->terms * dtype_min_normal(DTYPE_F32) : 0;
-}
-
-/* Some order of the terms has a partial sum beyond the largest number, whatever their sum is: then an infinite term is no certain
- * sum either. NaN is, of a NaN and of inf - inf, unless in doubles, too, it may be what overflowed that was infinite. */
-static bool may_overflow(const Node *node, const Acc *acc, double e) {
-    if (isnan(acc->magnitude)) return false;
-    if (isnan(acc->sum)) return isinf(acc->finite);
-    return acc->finite + (e < INFINITY ? e : 0) > node->largest * (1 + node->unit);
-}
-
-/* Whole numbers that every order adds up without rounding. Tensor cores may keep less than the precision does. */
-static bool is_exact(EvalRun *run, const Node *node, const Acc *acc) {
-    if (!run->ev->exact || acc->error != 0 || acc->fractional) return false;
-    bool fits = acc->magnitude * (node->tensor_core ? fmax(node->unit, node->core_unit) : node->unit) <= 1;
-    run->beyond |= !fits && isfinite(acc->magnitude);
-    return fits;
-}
-
-/* Of whole numbers of both signs every partial sum is small, so that the mean tells their sum from the next one: times n it is off by less than a half,
- * whether the terms are added and then divided, divided and then added, or a mean goes along. */
-static double mean_error(const Node *node, const Acc *acc) {
-    double n = (double)acc->terms, u = node->unit + 0x1p-53, partial = fabs(acc->sum) + 2 * acc->finite / sqrt(n);
-    double lost = (8 + 4 * sqrt(chain_length(node, n))) * u * partial;
-    return (fmax(0.5, lost) + 4 * u * acc->finite) / n;
-}
-
 void acc_finish(EvalRun *run, const Node *node, const Acc *acc, MemoEntry *entry) {
-    const Evaluator *ev = run->ev;
     double v = acc->sum, e = acc->error;
     entry->flags = acc->flags;
     if (node->reduce >= REDUCE_ARGMAX) {
@@ -227,16 +149,9 @@ void acc_finish(EvalRun *run, const Node *node, const Acc *acc, MemoEntry *entry
     }
     switch (node->reduce) {
     case REDUCE_ADD:
-    case REDUCE_MEAN: {
-        bool exact = is_exact(run, node, acc);
-        if (!exact) e += sum_bound(node, acc) + flushed(ev, node, acc);
-        if (!exact && node->contract) e += (double)acc->terms * node->tiny; /* products may be denormals */
-        if (may_overflow(node, acc, e) || (node->in_parts && isinf(acc->sum))) e = INFINITY;
-        if (node->reduce == REDUCE_ADD) break;
-        v /= (double)acc->terms;
-        e = exact && ev->trial ? mean_error(node, acc) : error_settle(node, v, e / (double)acc->terms, 1);
+    case REDUCE_MEAN:
+        e = sum_error(run, node, acc, &v, &entry->walk);
         break;
-    }
     case REDUCE_MUL:
         v = acc_product(node, acc, &e);
         break;
@@ -345,17 +260,15 @@ static void accumulate_wrongly(Work *w, Acc *acc, const Lanes *terms, size_t cou
 }
 
 static void accumulate(Work *w, Acc *acc, const Lanes *terms, size_t count, bool one) {
-    bool sum = w->node->is_real && w->node->reduce <= REDUCE_MEAN, certain = terms->certain;
     if (w->run->ev->fault && w->node->reduce <= REDUCE_MEAN) {
         accumulate_wrongly(w, acc, terms, count, one);
         return;
     }
-    for (size_t l = 0; l < count && sum; l++) {
-        Acc *to = one ? acc : &acc[l];
-        to->flags |= certain ? 0 : terms->tie[l] & LANE_OUTSIDE;
-        acc_sum(to, w->node, terms->v[l], terms->e[l]);
+    if (w->node->is_real && w->node->reduce <= REDUCE_MEAN) {
+        acc_sum_lanes(acc, w->node, terms, count, one);
+        return;
     }
-    for (size_t l = 0; l < count && !sum; l++) acc_take(one ? acc : &acc[l], w->node, terms, l);
+    for (size_t l = 0; l < count; l++) acc_take(one ? acc : &acc[l], w->node, terms, l);
 }
 
 /* One result at a time, its reduced points as lanes. */
@@ -418,6 +331,10 @@ static void collect_missing(const Frame *frame, Work *w, Memo *memo, int64_t *ke
         memo->count++;
         for (unsigned d = 0; d < w->node->shape.rank; d++) w->key_index[d][w->key_count] = frame->index[d][l];
         w->acc[w->key_count] = acc_identity(w->node);
+        if (w->repeats) {
+            w->acc[w->key_count].repeats = &w->repeats[w->key_count];
+            repeats_begin(&w->repeats[w->key_count], w->node);
+        }
         missing[w->key_count++] = keys[l];
     }
 }
@@ -441,9 +358,11 @@ Lanes *evaluate_reduction(Frame *frame, const Node *node) {
     EvalRun *run = frame->run;
     Lanes *out = lanes_create(run, frame->count);
     Memo *memo = &run->memos[node->id];
+    if (node->is_real && node->reduce == REDUCE_ADD) out->walks = stack_alloc(run, LANES * sizeof(SumWalk));
     StackMark mark = stack_mark(run);
     memo_make_room(memo, LANES);
     Work work = {.run = run, .node = node, .acc = stack_alloc(run, LANES * sizeof(Acc))};
+    if (sum_repeats(node)) work.repeats = stack_alloc(run, LANES * sizeof(Repeats));
     int64_t *keys = stack_alloc(run, LANES * sizeof *keys);
     int64_t *missing = stack_alloc(run, LANES * sizeof *missing);
     domain_arrays(run, node->shape.rank, work.key_index);
@@ -458,6 +377,7 @@ Lanes *evaluate_reduction(Frame *frame, const Node *node) {
         else
             out->i[l] = entry->i;
         out->e[l] = entry->e;
+        if (out->walks) out->walks[l] = entry->walk;
         out->tie[l] = (uint8_t)((entry->e == INFINITY) | entry->flags);
     }
     stack_release(run, mark);

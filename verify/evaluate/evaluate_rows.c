@@ -88,6 +88,11 @@ static const Lanes *read_row(const RowWork *w, unsigned operand, int64_t begin, 
 static void scan_row(const RowWork *w, Row *row) {
     const Node *node = w->node;
     Acc acc = acc_identity(node);
+    Repeats repeats;
+    if (sum_repeats(node)) {
+        repeats_begin(&repeats, node);
+        acc.repeats = &repeats;
+    }
     for (int64_t begin = 0; begin < w->n; begin += LANES) {
         size_t count = w->n - begin < LANES ? (size_t)(w->n - begin) : LANES;
         StackMark mark = stack_mark(w->run);
