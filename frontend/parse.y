@@ -358,6 +358,8 @@ static const char *form_instead(const Parser *p, const char *found, uint32_t at)
     const char *text = p->scanner.source, *line = text + at;
     bool joined = false;
     if (strcmp(found, "if") == 0) return "a choice by lanes is where(condition, a, b)";
+    if ((*found == '\'' && (found[1] == '&' || found[1] == '|')) && at && text[at - 1] == found[1])
+        return "truth values are joined by `and`, `or` and `not`";
     if (!compares(found)) return NULL;
     for (; line > text && line[-1] != '\n'; line--) joined |= line[-1] == '&' || line[-1] == '|';
     return joined ? "`&` and `|` bind stronger than comparisons: write `(a > 0) & (a < 1)`, or `a > 0 and a < 1`"

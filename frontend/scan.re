@@ -64,6 +64,8 @@ static void report_bytes(Scanner *s) {
     Diag *d = diag_report(s->diags, DIAG_invalid_byte, span, first, what);
     if (first == '.' && s->prev == TOK_NAME)
         diag_note(s->diags, d, SPAN_NONE, "there are no methods and no modules: `x.sum()` is `sum(x)`, `np.exp(x)` is `exp(x)`");
+    if (first == '?') diag_note(s->diags, d, SPAN_NONE, "a choice by lanes is where(condition, a, b)");
+    if (first == '!') diag_note(s->diags, d, SPAN_NONE, "truth values are joined by `and`, `or` and `not`");
     scan_is_news(s, span.begin);
     s->line_error = true;
 }

@@ -32,7 +32,7 @@ const char *closest_name(const char *name, const char *const *candidates, size_t
     size_t length = strlen(name);
     if (!length || length > LONGEST_NAME) return NULL;
     const char *best = NULL;
-    unsigned best_distance = (unsigned)(length + 2) / 3 + 1; /* a third of the name may be wrong */
+    unsigned best_distance = (unsigned)(length + 1) / 3 + 1; /* a third of the name may be wrong, one letter of four */
     for (size_t i = 0; i < count; i++) {
         if (strlen(candidates[i]) > LONGEST_NAME) continue;
         bool same_letters = strcasecmp(name, candidates[i]) == 0;

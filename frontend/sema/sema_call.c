@@ -867,17 +867,19 @@ void sema_call(Sema *s, Expr *e) {
     }
     if (class == CLASS_CORE || class == CLASS_DATA || id == BUILTIN_RANGE) {
         Diag *d = diag_report(s->diags, DIAG_bad_call_place, e->span, arena_printf(s->arena, "`%s` is no value", e->u.call.callee));
+        const char *instead = foreign_operation(e->u.call.callee);
         if (id == BUILTIN_LOAD)
             diag_note(s->diags, d, SPAN_NONE,
                       "make a tile of the slice's shape and load into it: x = alloc([...]), then "
                       "load(TENSOR[...] -> x)");
         else
-            diag_note(s->diags, d, SPAN_NONE, "%s", builtin_info(id)->summary);
+            diag_note(s->diags, d, SPAN_NONE, "%s", instead ? instead : builtin_info(id)->summary);
         sema_set_error(e);
         return;
     }
     if (!sema_bind_call(s, e, false, &info)) {
-        for (size_t i = 0; !id && i < e->u.call.args.count; i++) sema_expr(s, e->u.call.args.data[i].value);
+        for (size_t i = 0; !id && i < e->u.call.args.count; i++) /* what a name=value would mean nobody knows */
+            if (!e->u.call.args.data[i].name) sema_expr(s, e->u.call.args.data[i].value);
         sema_set_error(e);
         return;
     }

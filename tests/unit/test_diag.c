@@ -152,6 +152,7 @@ static void check_closest(void) {
     CHECK_STR(closest_name("tile_size", names, count), "TILE_SIZE");
     CHECK_STR(closest_name("exo", names, count), "exp");
     CHECK(!closest_name("completely_else", names, count) && !closest_name("", names, count));
+    CHECK(!closest_name("eyes", names, count)); /* two of four letters are another word */
     CHECK(!closest_name("q", names, count) && !closest_name("x", NULL, 0));
     char *huge = arena_alloc(arena, 100001);
     memset(huge, 'r', 100000);
