@@ -23,6 +23,7 @@ enum { MOST_TRIED = 30000, TRIAL_OPS = 250, LARGE_OPS = 4000 };
 typedef struct {
     sketchc_unit *unit;
     const sketchc_options *options;
+    const char *rewrites;
     size_t preferred; /* style */
     double margin;
     int64_t most_ops;         /* of a style; 0: no limit */
@@ -112,7 +113,7 @@ static bool take(const Choice *c) {
     const DesignTrial *taken = is_much_less(c) ? &c->least : &c->first;
     const DesignTrial *next = taken == &c->first && c->least.style != taken->style ? &c->least : &c->second;
     if (!taken->text) return false;
-    c->unit->choice = (DesignChoice){.style = design_style(taken->style)->name, .seconds = taken->seconds};
+    c->unit->choice = (DesignChoice){.style = design_style(taken->style)->name, .rewrites = c->rewrites, .seconds = taken->seconds};
     if (next->text) c->unit->choice.next = design_style(next->style)->name, c->unit->choice.next_seconds = next->seconds;
     return api_design_take(c->unit, taken->text, taken->size);
 }
@@ -128,6 +129,7 @@ bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrMo
     bool products = has_product(module), blocks = products || has_transposition(module);
     Choice c = {.unit = unit,
                 .options = options,
+                .rewrites = api_rewrites(unit, module),
                 .preferred = style_named(blocks ? "blocks" : "rows"),
                 .margin = products ? MARGIN_PRODUCTS : MARGIN_MEMORY};
     int64_t most = blocks ? MODEST_PRODUCT_OPS : MODEST_OPS;

@@ -5,6 +5,7 @@
 #include "design.h"
 #include "frontend.h"
 #include "memory.h"
+#include "rewrite.h"
 
 #include <string.h>
 
@@ -24,17 +25,39 @@ static IrFunc *graph_of(const IrModule *module) {
     return graph;
 }
 
+/* A copy of the operator's graph as designs read it. */
+static IrFunc *rewritten(sketchc_unit *unit, IrModule *module, RewriteCounts *counts) {
+    IrFunc *graph = graph_of(module), *copy = graph ? ir_func_clone(graph, graph->name) : NULL;
+    if (copy) *counts = rewrite_graph(unit->arena, copy, NULL);
+    return copy;
+}
+
+const char *api_rewrites(sketchc_unit *unit, IrModule *module) {
+    RewriteCounts counts;
+    Str text;
+    str_init(&text);
+    IrFunc *copy = rewritten(unit, module, &counts);
+    if (copy) rewrite_counts_print(&counts, &text);
+    if (copy) ir_func_remove(copy);
+    const char *result = text.len ? arena_strdup(unit->arena, text.data) : NULL;
+    str_release(&text);
+    return result;
+}
+
 /* The operator's block, then the sketch; false where the style does not fit. */
 static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style, bool copies, Str *out) {
     const Block *op = unit->file->op;
     const SourceFile *source = source_file(unit->sources, op->span.file);
     DesignError error = {0};
-    DesignOptions own = {.operator= op->name, .vectors = options->target && strcmp(options->target, "openmp") == 0, .copies = copies};
-    IrFunc *graph = graph_of(module);
+    DesignOptions own = {.op_name = op->name, .vectors = options->target && strcmp(options->target, "openmp") == 0, .copies = copies};
+    RewriteCounts counts;
+    IrFunc *graph = rewritten(unit, module, &counts);
     if (!graph) return false;
     str_append_n(out, source->text + op->span.begin, op->span.end - op->span.begin);
     str_append(out, "\n\n");
-    if (design_sketch(unit->arena, graph, design_style(style), &own, out, &error)) return true;
+    bool made = design_sketch(unit->arena, graph, design_style(style), &own, out, &error);
+    ir_func_remove(graph);
+    if (made) return true;
     Span at = error.at.end ? error.at : op->name_span;
     diag_report(&unit->diags, DIAG_no_design, at, op->name, design_style(style)->name, error.what);
     return false;

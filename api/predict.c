@@ -140,6 +140,7 @@ static void put_choice_text(const DesignChoice *c, Str *out) {
     if (c->seconds > 0) str_printf(out, ": %.4g ms predicted for all cases", c->seconds * 1e3);
     if (c->next) str_printf(out, "; next, \"%s\": %.4g ms", c->next, c->next_seconds * 1e3);
     str_append_char(out, '\n');
+    if (c->rewrites) str_printf(out, "rewritten first: %s\n", c->rewrites);
 }
 
 /* Many accesses of one line conflict alike. */
@@ -182,6 +183,7 @@ static void put_choice_json(const DesignChoice *c, Str *out) {
     if (!c->style) return;
     str_printf(out, ",\"design\":{\"style\":\"%s\",\"seconds\":%.9g", c->style, c->seconds);
     if (c->next) str_printf(out, ",\"next\":\"%s\",\"next_seconds\":%.9g", c->next, c->next_seconds);
+    if (c->rewrites) str_printf(out, ",\"rewrites\":\"%s\"", c->rewrites);
     str_append_char(out, '}');
 }
 

@@ -138,7 +138,7 @@ def main():
     a = parser.parse_args()
     if a.hold:
         return hold(a.sketchc, a.hold, a.update)
-    styles = [] if a.chosen else STYLES.findall((HERE.parent / "passes/design_styles.def").read_text())
+    styles = [] if a.chosen else STYLES.findall((HERE.parent / "graph/design_styles.def").read_text())
     rows = [rounded(r) for r in measure_all(a.sketchc, a.numbers, styles)]
     table(rows)
     means(rows, json.loads(a.before.read_text()) if a.before else [])

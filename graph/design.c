@@ -500,7 +500,7 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const Desi
     }
     if (!d.error && style->stages && !d.ahead) design_fail(&d, "no loop over the factors of a product");
     if (!d.error) {
-        str_printf(out, "sketch %s_%s implements %s {\n", f->name, style->name, options->operator);
+        str_printf(out, "sketch %s_%s implements %s {\n", f->name, style->name, options->op_name);
         print_head(&d, out);
         str_printf(out, "%s\n%s}\n", views.data, nests.data);
     }

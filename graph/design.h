@@ -48,9 +48,9 @@ bool design_is_matrix_product(const IrOp *op);
 /* Appends `sketch OPERATOR_STYLE implements OPERATOR { ... }`. False, with *error and nothing appended, when the style does not fit the graph. `f` is a graph function;
  * its module's expressions grow. */
 typedef struct {
-    const char *operator; /* its name in the file, which may be longer than the function's */
-    bool vectors;         /* the hint "vectorize" means something to the target; naive styles go without */
-    bool copies;          /* what tensors hold that are updated in place is copied to workspaces first */
+    const char *op_name; /* in the file, where it may be longer than the name of the function */
+    bool vectors;        /* the hint "vectorize" means something to the target; naive styles go without */
+    bool copies;         /* what tensors hold that are updated in place is copied to workspaces first */
 } DesignOptions;
 typedef struct {
     const char *what; /* static or in the arena; null: none */

@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "passes.h"
+#include "rewrite.h"
 
 typedef struct {
-    const char *passes, *arch, *input;
+    const char *passes, *rewrite, *arch, *input;
     bool deterministic, strict_hints, help, quiet, time_report;
     PassOptions options;
 } Command;
@@ -16,6 +17,7 @@ enum { EXIT_MISTAKE = 1, EXIT_USAGE = 2, EXIT_BUG = 5 };
 static const char usage[] = "usage: sketch-opt [OPTIONS] FILE|-\n"
                             "Reads text IR, verifies it, runs passes over it and prints the result.\n"
                             "  --passes=A,B           run these passes, in order (default: none)\n"
+                            "  --rewrite=NAME|all     first apply this rewrite to the graph functions, or all (graph/rewrites.def)\n"
                             "  --arch=NAME            the target that passes see (default: sm_80)\n"
                             "  --print-ir-after=A|all print the IR after these passes, to standard error\n"
                             "  --stop-after=A         stop after this pass\n"
@@ -42,7 +44,7 @@ static bool option_flag(const char *arg, const char *name, bool *flag) {
 }
 
 static bool parse_argument(Command *c, const char *arg) {
-    if (option_value(arg, "--passes", &c->passes) || option_value(arg, "--arch", &c->arch) ||
+    if (option_value(arg, "--passes", &c->passes) || option_value(arg, "--rewrite", &c->rewrite) || option_value(arg, "--arch", &c->arch) ||
         option_value(arg, "--print-ir-after", &c->options.print_after) || option_value(arg, "--stop-after", &c->options.stop_after))
         return true;
     if (option_flag(arg, "--verify-each", &c->options.verify_each) || option_flag(arg, "--deterministic", &c->deterministic) ||
@@ -57,6 +59,17 @@ static bool parse_argument(Command *c, const char *arg) {
 
 /* ---- Work ---- */
 
+/* Which rewrites were applied, and how often, goes to the dump. */
+static void run_rewrites(const Command *c, IrModule *m, Str *dump) {
+    for (IrFunc *f = m->first; c->rewrite && f; f = f->next) {
+        if (f->level != IR_LEVEL_GRAPH) continue;
+        RewriteCounts counts = rewrite_graph(m->arena, f, strcmp(c->rewrite, "all") == 0 ? NULL : c->rewrite);
+        str_printf(dump, "%s: ", f->name);
+        rewrite_counts_print(&counts, dump);
+        str_append_char(dump, '\n');
+    }
+}
+
 static bool run_passes(const Command *c, PassContext *ctx, Str *dump, PassReport *report) {
     const PassId *passes = NULL;
     size_t count = 0;
@@ -64,6 +77,7 @@ static bool run_passes(const Command *c, PassContext *ctx, Str *dump, PassReport
     PassOptions options = c->options;
     options.round_trip = options.verify_each;
     options.dump = dump;
+    run_rewrites(c, ctx->module, dump);
     if (c->passes && !pipeline_parse(arena, ctx->diags, c->passes, &passes, &count)) return false;
     ctx->target = target_find(arena, ctx->diags, c->arch ? c->arch : "sm_80");
     return ctx->target && passes_run(ctx, passes, count, &options, report);

@@ -1,0 +1,42 @@
+/* Rewrites of an operator's graph: the same value in a form that the design of a sketch makes more of.
+ *
+ * Each is a row of rewrites.def with what it may do to the error. They are for the copy of a graph that `design_sketch` reads, never for the one
+ * that the reference evaluates. docs/decisions/0068-rewrites.md says which there are and why. */
+#ifndef GRAPH_REWRITE_H
+#define GRAPH_REWRITE_H
+
+#include "ir.h"
+
+typedef enum {
+    REWRITE_EXACT, /* the same value, bit for bit */
+    REWRITE_ORDER, /* sums and products grouped otherwise: inside every bound */
+    REWRITE_SHARE, /* up to a share of the bound is taken */
+} RewriteError;
+
+typedef struct Rewriter Rewriter;
+typedef struct {
+    const char *name;
+    /* Tries it at an operation of the graph's body, `return` for what concerns the graph as a whole; true when it changed something. May erase the operation. */
+    bool (*apply)(Rewriter *r, IrOp *op);
+    RewriteError error;
+    double share;
+    const char *summary;
+} Rewrite;
+
+size_t rewrite_count(void);
+const Rewrite *rewrite_row(size_t index);
+const char *rewrite_error_name(RewriteError error);
+
+/* How often each row was applied. */
+typedef struct {
+    unsigned *times; /* rewrite_count() of them */
+    double share;    /* of the bound, of all together */
+} RewriteCounts;
+
+/* Rewrites a graph function in place until nothing fits. `only`: the name of the one row that is tried; null: all. */
+RewriteCounts rewrite_graph(Arena *arena, IrFunc *f, const char *only);
+
+/* "nested_folds (order) 2, ..."; empty where nothing was applied. */
+void rewrite_counts_print(const RewriteCounts *counts, Str *out);
+
+#endif

@@ -1,0 +1,17 @@
+/* Shared by the files of rewrites. */
+#ifndef GRAPH_REWRITE_INTERNAL_H
+#define GRAPH_REWRITE_INTERNAL_H
+
+#include "rewrite.h"
+
+struct Rewriter {
+    Arena *arena;
+    IrFunc *f;
+    RewriteCounts counts;
+};
+
+#define REWRITE(name, function, ...) bool function(Rewriter *r, IrOp *op);
+#include "rewrites.def"
+#undef REWRITE
+
+#endif

@@ -1,0 +1,142 @@
+/* Rewrites of graphs: that each row fires where it should and nowhere else, and that the reference finds the same value in what it made. */
+#include "build.h"
+#include "frontend.h"
+#include "graph.h"
+#include "rewrite.h"
+
+#include <math.h>
+
+enum { M = 5, N = 6, K = 4, P = 3 };
+
+typedef struct {
+    const char *rewrite; /* the row that is tried alone */
+    unsigned times;      /* it is applied */
+    const char *tensors, *equations;
+    int ops; /* of what comes out, `return` and regions with it; 0: any number */
+} Example;
+
+static const Example examples[] = {
+    {"nested_folds", 1, "X[M, N, K]: f32; Y[M]: f32", "Y = sum(sum(X, axis=2), axis=1)", 2},
+    {"nested_folds", 1, "X[M, N, K]: f32; Y[N]: f32", "Y = sum(sum(X, axis=0), axis=1)", 2},
+    {"nested_folds", 2, "X[M, N, K]: f32; Y[]: f32", "Y = reduce_max(reduce_max(reduce_max(X, axis=1), axis=1), axis=0)", 2},
+    {"nested_folds", 2, "X[M, N, K]: f32; Y[1, 1, 1]: f32",
+     "Y = mean(mean(mean(X, axis=2, keepdim=true), axis=1, keepdim=true), axis=0, keepdim=true)", 2},
+    {"nested_folds", 1, "X[M, N, K]: f32; Y[N, 1]: f32", "Y = sum(sum(X, axis=2, keepdim=true), axis=0)", 3},
+    {"nested_folds", 0, "X[M, N, K]: f32; Y[M]: f32", "Y = sum(mean(X, axis=2), axis=1)", 0},
+    {"nested_folds", 0, "X[M, N, K]: f32; Y[M]: f32", "Y = sum(exp(sum(X, axis=2)), axis=1)", 0},
+    {"nested_folds", 0, "X[M, N, K]: f32; Y[M]: f32", "Y = sum(reduce_max(X, axis=2), axis=1)", 0},
+    {"common_values", 1, "X[M, N, K]: f32; Y[M, N, K]: f32", "A = exp(X)\nB = exp(X)\nY = A * B", 3},
+    {"common_values", 0, "X[M, N, K]: f32; Y[M, N, K]: f32", "A = exp(X)\nB = tanh(X)\nY = A * B", 4},
+};
+
+static IrModule *operator_of(Arena *arena, const Example *e) {
+    const char *text = arena_printf(arena, "operator o {\nsymbols: M, N, K, P\ntensors: %s\n%s\n}\n", e->tensors, e->equations);
+    DiagList diags;
+    SourceMap *sources = source_map_create(arena);
+    diag_list_init(&diags, arena, sources);
+    uint32_t id = source_add(sources, "o.sketch", text, strlen(text));
+    File *file = frontend_parse(arena, sources, id, &diags);
+    IrModule *m = frontend_check(arena, file, &(FrontendOptions){0}, &diags) ? frontend_build(arena, sources, file, &diags) : NULL;
+    if (!m) {
+        show_diags(&diags);
+        CHECK(false);
+    }
+    return m;
+}
+
+static void check_module(Arena *arena, const IrModule *m) {
+    DiagList diags;
+    diag_list_init(&diags, arena, source_map_create(arena));
+    if (ir_verify(m, &diags)) return;
+    Str text;
+    str_init(&text);
+    ir_print(m, &text);
+    fputs(text.data, stderr);
+    show_diags(&diags);
+    CHECK(false);
+}
+
+static EvalResult values_of(Arena *arena, const IrFunc *f, int64_t *count) {
+    SymbolValue values[] = {{"M", M}, {"N", N}, {"K", K}, {"P", P}};
+    Evaluator *ev = graph_bind(arena, f, graph_sizes(arena, f, COUNT_OF(values), values), "normal", true, false, NULL);
+    *count = evaluator_output(ev, 0)->elements;
+    return graph_all(arena, ev, 0);
+}
+
+/* Both in double: what is grouped otherwise differs in the last places of a double, and what is exact nowhere. */
+static void same_values(const EvalResult *a, const EvalResult *b, int64_t count, RewriteError error) {
+    for (int64_t i = 0; i < count; i++) {
+        double off = fabs(a->value[i] - b->value[i]);
+        bool same = error == REWRITE_EXACT ? off == 0 : off <= 1e-12 * (1 + fabs(a->value[i]));
+        if (!same) fprintf(stderr, "element %d: %.17g, then %.17g\n", (int)i, a->value[i], b->value[i]);
+        CHECK(same && !b->undecided[i]);
+    }
+}
+
+static const Rewrite *row_named(const char *name) {
+    for (size_t i = 0; i < rewrite_count(); i++)
+        if (strcmp(rewrite_row(i)->name, name) == 0) return rewrite_row(i);
+    fprintf(stderr, "there is no rewrite %s\n", name);
+    CHECK(false);
+    return NULL;
+}
+
+static void count_op(void *count, IrOp *op) {
+    (void)op;
+    ++*(int *)count;
+}
+
+static void try_example(const Example *e) {
+    Arena *arena = arena_create();
+    IrModule *m = operator_of(arena, e);
+    IrFunc *f = m->first, *copy = ir_func_clone(f, "copy");
+    RewriteCounts counts = rewrite_graph(arena, copy, e->rewrite);
+    const Rewrite *row = row_named(e->rewrite);
+    size_t at = 0;
+    while (rewrite_row(at) != row) at++;
+    int ops = 0;
+    ir_walk(copy->body, count_op, &ops);
+    if (counts.times[at] != e->times || (e->ops && e->ops != ops)) {
+        Str text;
+        str_init(&text);
+        ir_print_func(copy, &text);
+        fprintf(stderr, "%s of \"%s\": %u times, %d operations\n%s", e->rewrite, e->equations, counts.times[at], ops, text.data);
+        CHECK(false);
+    }
+    check_module(arena, m);
+    int64_t count, again;
+    EvalResult before = values_of(arena, f, &count), after = values_of(arena, copy, &again);
+    CHECK(count == again && count > 0);
+    same_values(&before, &after, count, row->error);
+    arena_destroy(arena);
+}
+
+/* Every row has an example where it fires, and one where it does not. */
+static void test_all_rows_have_examples(void) {
+    for (size_t i = 0; i < rewrite_count(); i++) {
+        bool fires = false, rests = false;
+        for (size_t k = 0; k < COUNT_OF(examples); k++) {
+            if (strcmp(examples[k].rewrite, rewrite_row(i)->name) != 0) continue;
+            fires |= examples[k].times > 0;
+            rests |= examples[k].times == 0;
+        }
+        if (!fires || !rests) fprintf(stderr, "no example of %s\n", rewrite_row(i)->name);
+        CHECK(fires && rests);
+    }
+}
+
+/* What takes a share of the bound says how much, and only that. */
+static void test_errors(void) {
+    for (size_t i = 0; i < rewrite_count(); i++) {
+        const Rewrite *row = rewrite_row(i);
+        CHECK(row->error == REWRITE_SHARE ? row->share > 0 && row->share <= 1 : row->share == 0);
+        CHECK(row->summary[strlen(row->summary) - 1] == '.');
+    }
+}
+
+int main(void) {
+    for (size_t i = 0; i < COUNT_OF(examples); i++) try_example(&examples[i]);
+    test_all_rows_have_examples();
+    test_errors();
+    return 0;
+}
