@@ -141,6 +141,52 @@ static bool has_loops(const Fold *f) {
     return false;
 }
 
+/* ---- Ranges of sums ---- */
+
+/* The output's axis that an index is, if it is nothing else. */
+static const DesignAxis *axis_at(const Design *d, const Aff *index) {
+    for (unsigned i = 0; i < d->outer_count; i++)
+        if (!d->axes[i]->single && d->axes[i]->var == index) return d->axes[i];
+    return NULL;
+}
+
+/* Which terms of a sum of products are 0, as the operation says. */
+static void set_range(const Design *d, const IrOp *op, const Aff *const *index, DesignAxis *axis) {
+    const IrAttr *low = ir_attr(op, "low"), *high = ir_attr(op, "high");
+    axis->low = low ? axis_at(d, index[low->ints[0]]) : NULL;
+    axis->high = high ? axis_at(d, index[high->ints[0]]) : NULL;
+    if (axis->low) axis->low_offset = low->ints[1];
+    if (axis->high) axis->high_offset = high->ints[1];
+}
+
+/* Where the tile of the axis begins or, with `end`, what lies behind it; null: it is the whole axis. */
+static const Aff *edge_of(Design *d, const DesignAxis *axis, bool end) {
+    AffCtx *c = d->module->affs;
+    if (!axis || axis->walk == WALK_WHOLE) return NULL;
+    const Aff *at = end ? aff_add(c, axis->var, aff_const(c, 1)) : axis->var;
+    return axis->walk == WALK_TILE ? aff_mul(c, at, aff_sym(c, axis->tile)) : at;
+}
+
+/* "FIRST, COUNT": the turns of the loop along a folded axis in which a term is not 0. */
+static const char *range_text(Design *d, const DesignAxis *axis) {
+    AffCtx *c = d->module->affs;
+    const Aff *low = edge_of(d, axis->low, false), *high = edge_of(d, axis->high, true);
+    bool tiled = axis->walk == WALK_TILE;
+    const char *first = "0", *count = design_aff_text(d, axis->extent);
+    if (tiled) count = arena_printf(d->arena, "ceil(%s, %s)", count, axis->tile);
+    if (low) {
+        low = aff_add(c, low, aff_const(c, axis->low_offset));
+        first = design_aff_text(d, axis->low_offset < 0 ? aff_max(c, low, aff_const(c, 0)) : low);
+        if (tiled) first = arena_printf(d->arena, "(%s) // %s", first, axis->tile);
+    }
+    if (high) {
+        const char *end = design_aff_text(d, aff_add(c, high, aff_const(c, axis->high_offset)));
+        if (tiled) end = arena_printf(d->arena, "ceil(%s, %s)", end, axis->tile);
+        count = arena_printf(d->arena, "min(%s, %s)", count, end);
+    }
+    return low || high || tiled ? arena_printf(d->arena, "%s, %s", first, count) : count;
+}
+
 /* `stages`: the innermost loop brings so many of its turns' loads ahead; 0: none. */
 static unsigned open_loops(Design *d, const Fold *f, int64_t stages) {
     unsigned opened = 0, loops = 0;
@@ -149,11 +195,7 @@ static unsigned open_loops(Design *d, const Fold *f, int64_t stages) {
         const DesignAxis *axis = f->axes[i];
         if (!is_loop(axis)) continue;
         if (stages && opened + 1 == loops) design_line(d, "@llm_hint(\"pipeline\", stages=%lld)", (long long)stages);
-        const char *extent = design_aff_text(d, axis->extent);
-        if (axis->walk == WALK_TILE)
-            design_line(d, "for %s in range(0, ceil(%s, %s)):", axis->name, extent, axis->tile);
-        else
-            design_line(d, "for %s in range(%s):", axis->name, extent);
+        design_line(d, "for %s in range(%s):", axis->name, range_text(d, axis));
         d->depth++;
         opened++;
     }
@@ -512,6 +554,7 @@ DesignTile design_contract(Design *d, IrOp *op, const Aff *const *index) {
         p.index_a[i] = in_list(sum_a, i, &at) ? f.axes[at]->var : in_list(batch_a, i, &at) ? index[at] : index[next++];
     for (unsigned i = 0; i < p.b->type->rank; i++)
         p.index_b[i] = in_list(sum_b, i, &at) ? f.axes[at]->var : in_list(batch_b, i, &at) ? index[at] : index[next++];
+    if (f.count == 1) set_range(d, op, index, f.axes[0]);
     return any_product(d, &p, &f);
 }
 
@@ -564,6 +607,7 @@ DesignTile design_generic(Design *d, IrOp *op, const Aff *const *index) {
         if (mul) {
             Product p = {.a = without_cast(mul->operands[0]), .b = without_cast(mul->operands[1])};
             if (p.a->type->dtype != p.b->type->dtype) p.a = mul->operands[0], p.b = mul->operands[1];
+            if (f.count == 1) set_range(d, op, index, f.axes[0]);
             t = any_product(d, &p, &f);
         } else {
             t = f.count ? fold(d, &f, region_body, op) : region_body(d, op);

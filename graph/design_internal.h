@@ -9,7 +9,8 @@
 enum { DESIGN_RANK = 16, DESIGN_TILE_RANK = 8, DESIGN_AXES = 32 };
 
 /* An axis of the loop nest that is being written: of its output, or folded. */
-typedef struct {
+typedef struct DesignAxis DesignAxis;
+struct DesignAxis {
     unsigned id; /* position among the nest's axes: the canonical order */
     const Aff *extent;
     const Aff *var;   /* AFF_VAR that stands for it; its identity is this axis */
@@ -20,10 +21,13 @@ typedef struct {
     bool ends;   /* what has been loaded along it is absent behind its end */
     bool single; /* of the output, of extent 1: its index is 0, and no tile has it */
     /* What the dry run found out. */
+    /* Terms of the sum that it is folded in are 0 before and behind: expressions over the output's axes; null: nowhere. */
+    const DesignAxis *low, *high;
+    int64_t low_offset, high_offset;
     bool coupled;     /* a value folded along it is used along it again: it has to be whole */
     bool contiguous;  /* the last axis of a tensor that is read */
     unsigned product; /* which sides of a product vary along it: bits 1 and 2 */
-} DesignAxis;
+};
 
 /* A value that has been computed: what stands in the text for it, and the axes it varies along, in
  * the order of the tile. Rank 0 and not a tile: a number. */

@@ -76,6 +76,7 @@ static bool contains(const DesignTile *a, const DesignTile *b) {
 
 unsigned design_union(const DesignTile *a, const DesignTile *b, DesignAxis **axes) {
     const DesignTile *large = contains(a, b) ? a : contains(b, a) ? b : NULL;
+    if (large == a && b->is_loaded && contains(b, a)) large = b; /* a transposition of what was loaded costs more */
     unsigned n = 0;
     if (large) {
         for (; n < large->rank; n++) axes[n] = large->axes[n];

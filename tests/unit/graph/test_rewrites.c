@@ -12,25 +12,36 @@ typedef struct {
     const char *rewrite; /* the row that is tried alone */
     unsigned times;      /* it is applied */
     const char *tensors, *equations;
-    int ops; /* of what comes out, `return` and regions with it; 0: any number */
+    int ops;          /* of what comes out, `return` and regions with it; 0: any number */
+    const char *data; /* of a case; null: there is none */
 } Example;
 
 static const Example examples[] = {
-    {"nested_folds", 1, "X[M, N, K]: f32; Y[M]: f32", "Y = sum(sum(X, axis=2), axis=1)", 2},
-    {"nested_folds", 1, "X[M, N, K]: f32; Y[N]: f32", "Y = sum(sum(X, axis=0), axis=1)", 2},
-    {"nested_folds", 2, "X[M, N, K]: f32; Y[]: f32", "Y = reduce_max(reduce_max(reduce_max(X, axis=1), axis=1), axis=0)", 2},
+    {"nested_folds", 1, "X[M, N, K]: f32; Y[M]: f32", "Y = sum(sum(X, axis=2), axis=1)", 2, NULL},
+    {"nested_folds", 1, "X[M, N, K]: f32; Y[N]: f32", "Y = sum(sum(X, axis=0), axis=1)", 2, NULL},
+    {"nested_folds", 2, "X[M, N, K]: f32; Y[]: f32", "Y = reduce_max(reduce_max(reduce_max(X, axis=1), axis=1), axis=0)", 2, NULL},
     {"nested_folds", 2, "X[M, N, K]: f32; Y[1, 1, 1]: f32",
-     "Y = mean(mean(mean(X, axis=2, keepdim=true), axis=1, keepdim=true), axis=0, keepdim=true)", 2},
-    {"nested_folds", 1, "X[M, N, K]: f32; Y[N, 1]: f32", "Y = sum(sum(X, axis=2, keepdim=true), axis=0)", 3},
-    {"nested_folds", 0, "X[M, N, K]: f32; Y[M]: f32", "Y = sum(mean(X, axis=2), axis=1)", 0},
-    {"nested_folds", 0, "X[M, N, K]: f32; Y[M]: f32", "Y = sum(exp(sum(X, axis=2)), axis=1)", 0},
-    {"nested_folds", 0, "X[M, N, K]: f32; Y[M]: f32", "Y = sum(reduce_max(X, axis=2), axis=1)", 0},
-    {"common_values", 1, "X[M, N, K]: f32; Y[M, N, K]: f32", "A = exp(X)\nB = exp(X)\nY = A * B", 3},
-    {"common_values", 0, "X[M, N, K]: f32; Y[M, N, K]: f32", "A = exp(X)\nB = tanh(X)\nY = A * B", 4},
+     "Y = mean(mean(mean(X, axis=2, keepdim=true), axis=1, keepdim=true), axis=0, keepdim=true)", 2, NULL},
+    {"nested_folds", 1, "X[M, N, K]: f32; Y[N, 1]: f32", "Y = sum(sum(X, axis=2, keepdim=true), axis=0)", 3, NULL},
+    {"nested_folds", 0, "X[M, N, K]: f32; Y[M]: f32", "Y = sum(mean(X, axis=2), axis=1)", 0, NULL},
+    {"nested_folds", 0, "X[M, N, K]: f32; Y[M]: f32", "Y = sum(exp(sum(X, axis=2)), axis=1)", 0, NULL},
+    {"nested_folds", 0, "X[M, N, K]: f32; Y[M]: f32", "Y = sum(reduce_max(X, axis=2), axis=1)", 0, NULL},
+    {"common_values", 1, "X[M, N, K]: f32; Y[M, N, K]: f32", "A = exp(X)\nB = exp(X)\nY = A * B", 3, NULL},
+    {"common_values", 0, "X[M, N, K]: f32; Y[M, N, K]: f32", "A = exp(X)\nB = tanh(X)\nY = A * B", 4, NULL},
+    {"narrow_sums", 1, "A[N, N]: f32; B[N, N]: f32; Y[N, N]: f32", "Y[i, j] = sum(k, where(k <= i, A[i, k], 0) * B[k, j])", 0,
+     "A: tril(); B: tril()"},
+    {"narrow_sums", 1, "A[N, N]: f32; B[N, M]: f32; Y[M, N]: f32",
+     "L = iota([N, N], axis=0) > iota([N, N], axis=1)\nY = transpose(matmul(where(L, A, 0), B))", 0, "A: normal(0, 1); B: triu()"},
+    {"narrow_sums", 0, "A[N, N]: f32; B[N, N]: f32; Y[N, N]: f32", "Y[i, j] = sum(k, where(k <= i, A[i, k], 0) * B[k, j])", 0,
+     "A: tril(); B: normal(0, 1)"},
+    {"narrow_sums", 0, "A[N, N]: f32; B[N, N]: f32; Y[N, N]: f32", "Y[i, j] = sum(k, where(k <= i, A[i, k], 0) * B[k, j])", 0, NULL},
+    {"narrow_sums", 0, "A[N, N]: f32; B[N, N]: f32; Y[N, N]: f32", "Y[i, j] = sum(k, where(k <= i, A[i, k], 1) * B[k, j])", 0,
+     "A: tril(); B: tril()"},
 };
 
 static IrModule *operator_of(Arena *arena, const Example *e) {
-    const char *text = arena_printf(arena, "operator o {\nsymbols: M, N, K, P\ntensors: %s\n%s\n}\n", e->tensors, e->equations);
+    const char *text = arena_printf(arena, "operator o {\nsymbols: M, N, K, P\ntensors: %s\n%s\n%s\n}\n", e->tensors, e->equations,
+                                    e->data ? arena_printf(arena, "case c { M=5, N=6, K=4, P=3; %s }", e->data) : "");
     DiagList diags;
     SourceMap *sources = source_map_create(arena);
     diag_list_init(&diags, arena, sources);
