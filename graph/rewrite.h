@@ -1,7 +1,7 @@
 /* Rewrites of an operator's graph: the same value in a form that the design of a sketch makes more of.
  *
  * Each is a row of rewrites.def with what it may do to the error. They are for the copy of a graph that `design_sketch` reads, never for the one
- * that the reference evaluates. docs/decisions/0068-rewrites.md says which there are and why. */
+ * that the reference evaluates. docs/decisions/rewrites.md says which there are and why. */
 #ifndef GRAPH_REWRITE_H
 #define GRAPH_REWRITE_H
 

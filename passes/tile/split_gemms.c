@@ -2,7 +2,7 @@
 #include "query.h"
 #include "split.h"
 
-/* Products that code for a processor adds one after the other where a case asks for more: f32 keeps its promise for so many (docs/decisions/0003). */
+/* Products that code for a processor adds one after the other where a case asks for more: f32 keeps its promise for so many (docs/decisions/error-bounds.md). */
 enum { CHAIN = 16384 };
 
 /* Would code for a processor add more products in order than that? A GPU's divides them among threads. */
