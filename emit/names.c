@@ -182,23 +182,21 @@ static bool is_cut(const char *text) {
     return strlen(text) > NAME_MAX_LENGTH - 2;
 }
 
-/* The symbol of a function or step of the module. Of those that are alike as far as names go all but the first are
- * numbered; one text has one symbol. */
+static bool is_alike(Arena *arena, const char *other, const char *text, const char *legal) {
+    return strcmp(other, text) != 0 && strcmp(name_legal(arena, other), legal) == 0;
+}
+
+/* The symbol of a function or step of the module, one for one text: what is cut where another name of the module then is the same ends in a hash of the whole. */
 static const char *symbol_of(Arena *arena, const IrModule *m, const char *text) {
     const char *legal = name_legal(arena, text);
-    unsigned number = 1;
-    bool taken = false, found = !is_cut(text);
-    for (const IrFunc *f = m->first; f && !found; f = f->next) {
-        const char *both[] = {ir_func_kernel(f), f->name};
-        for (unsigned i = 0; i < 2 && !found; i++) {
-            const char *other = is_cut(both[i]) ? name_legal(arena, both[i]) : "";
-            found = strcmp(both[i], text) == 0;
-            if (found || strncmp(other, legal, NUMBERED_LENGTH) != 0) continue;
-            number++;
-            taken |= strcmp(other, legal) == 0;
-        }
-    }
-    return taken ? numbered(arena, legal, number) : legal;
+    bool alike = false;
+    char hash[33];
+    if (!is_cut(text)) return legal;
+    for (const IrFunc *f = m->first; f && !alike; f = f->next)
+        alike = is_alike(arena, f->name, text, legal) || is_alike(arena, ir_func_kernel(f), text, legal);
+    if (!alike) return legal;
+    hash128_hex(hash128(text, strlen(text), (Hash128){0}), hash);
+    return arena_printf(arena, "%.*s_%.8s", NAME_MAX_LENGTH - 11, legal, hash);
 }
 
 const char *emit_entry_name(Arena *arena, const IrFunc *f) {

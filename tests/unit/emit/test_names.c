@@ -47,16 +47,22 @@ static void test_scope(Arena *a) {
 
 /* Functions and steps whose names are alike for longer than a symbol is are told apart; one step has one symbol. */
 static void test_symbols(Arena *a) {
-    static const char *const names[] = {
-        "sums_of_columns_in_parts_and_groups_passes_aligned", "sums_of_columns_in_parts_and_groups_passes_unaligned",
-        "sums_of_columns_in_parts_and_groups_row_aligned",    "sums_of_columns_in_parts_and_groups_row_unaligned",
-        "sums_of_columns_in_parts_and_groups_passes_part",    "sums"};
+    static const char *const names[] = {"sums_of_columns_in_parts_and_groups_passes_aligned",
+                                        "sums_of_columns_in_parts_and_groups_passes_unaligned",
+                                        "sums_of_columns_in_parts_and_groups_row_aligned",
+                                        "sums_of_columns_in_parts_and_groups_row_unaligned",
+                                        "sums_of_columns_in_parts_and_groups_passes_part",
+                                        "sums",
+                                        "means_of_planes_in_groups_and_parts__1",
+                                        "means_of_planes_in_groups_and_parts__12"};
     static const char *const steps[] = {"sums_of_columns_in_parts_and_groups_step_of_one",
                                         "sums_of_columns_in_parts_and_groups_step_of_one",
                                         "sums_of_columns_in_parts_and_groups_step_of_two",
                                         "sums_of_columns_in_parts_and_groups_step_of_two",
                                         NULL,
-                                        NULL};
+                                        NULL,
+                                        "means_of_planes_in_groups_and_parts__10",
+                                        "means_of_planes_in_groups_and_parts__13"};
     IrModule *m = ir_module_create(a, NULL);
     IrFunc *f[COUNT_OF(names)];
     for (size_t i = 0; i < COUNT_OF(names); i++) {
