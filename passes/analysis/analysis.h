@@ -62,8 +62,9 @@ typedef struct {
     int64_t elements; /* of a window */
     bool apart;       /* slices begin beside 16-byte boundaries, or take every other element ... */
     bool boxes;       /* ... but what a block reads may be copied in pieces: neighbours share elements of the last axis, or a window
-                       * that a loop walks has them side by side */
-    bool slides; /* neighbours along the last axis read elements side by side, but the first and the last the same, and no loop walks */
+                       * that a long loop moves has them side by side */
+    bool
+        slides; /* neighbours along the last axis read elements side by side, but the first and the last the same, and no long loop moves them */
 } WindowAxes;
 WindowAxes window_axes(IrFunc *f);
 /* A tile type with one extent replaced. */

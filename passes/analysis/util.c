@@ -159,15 +159,15 @@ static void find_window(void *ctx, IrOp *op) {
         add_loop(w->m, op, &s, loop, &axes, &overlaps);
     if (!overlaps || lanes <= w->lanes) return;
     const IrSliceAxis *last = &s.axes[s.rank - 1];
-    bool moves = false, by_one = false, walks = false;
+    bool moves = false, by_one = false, in_long_loop = false;
     for (const IrOp *loop = op->block->parent; last->letter == 'r' && loop && loop->opcode == IR_FOR; loop = loop->block->parent) {
         int64_t by = few_iterations(w->m, loop) ? moves_by(w->m, loop, ir_aff_of(w->m, op->operands[last->operand])) : 0;
         moves = moves || by, by_one = by_one || by == 1;
-        walks = walks || !few_iterations(w->m, loop);
+        in_long_loop = in_long_loop || !few_iterations(w->m, loop);
     }
     axes.apart = last->letter == 'r' && (last->step != 1 || moves);
-    axes.boxes = axes.apart && (axes.shared >> (type->rank - 1) & 1 || (walks && by_one));
-    axes.slides = axes.boxes && by_one && !walks && last->step == 1 && last->axis == (int)type->rank - 1;
+    axes.boxes = axes.apart && (axes.shared >> (type->rank - 1) & 1 || (in_long_loop && by_one));
+    axes.slides = axes.boxes && by_one && !in_long_loop && last->step == 1 && last->axis == (int)type->rank - 1;
     w->lanes = lanes;
     w->axes = axes;
 }

@@ -8,7 +8,7 @@
  *         Kernels over windows: adjacent windows begin at unaligned elements. If neighbouring windows share elements along the last axis
  *         (a block may then stage its loads together), the guard concerns the loads alone; otherwise the kernel gets no wide version.
  *         If a case has rows whose length fails the guard, a version between the two asks only for aligned pointers, and copies
- *         boxes in whole pieces (window_stage.c, window_skew.c).
+ *         boxes in whole pieces (window_stage.c, window_misaligned.c).
  *         Kernels whose products all fit a warpgroup: a version between the two puts the guard on the factors' tensors alone. Its
  *         other accesses are as wide as their known alignment permits.
  *         Kernels over tensors of one axis: a version between the two treats all tiles but the last one as whole, at any extent, if a
@@ -75,7 +75,7 @@ static void find_most(void *ctx, IrOp *op) {
     if (is_access(op) && elements_of(op) > a->most) a->most = elements_of(op);
 }
 
-enum { LITTLE = 64, SKEWED = 1 };
+enum { LITTLE = 64, MISALIGNED = 1 };
 
 /* Single numbers, what runs across the rows, and what is a 64th of other accesses or less need not
  * be wide: the others are not to wait for sizes that suit it. */
@@ -140,18 +140,18 @@ static void add_whole_version(PassContext *ctx, IrFunc *f, const char *name) {
     part_whole_tiles(ctx, whole);
 }
 
-/* Windows of lines that begin anywhere, of tensors that begin at a multiple of 16 bytes (window_stage.c: skewed boxes), where a
+/* Windows of lines that begin anywhere, of tensors that begin at a multiple of 16 bytes (window_stage.c: misaligned boxes), where a
  * case asks for it. */
-static void add_skewed_version(PassContext *ctx, IrFunc *f, const char *name, const Alignment *a) {
+static void add_misaligned_version(PassContext *ctx, IrFunc *f, const char *name, const Alignment *a) {
     bool asked = false;
     int64_t holds;
     for (size_t i = 0; a->guard && i < ctx->module->case_count; i++)
         asked = asked || (eval_at_case(ctx, f, &ctx->module->cases[i], a->guard, &holds) && holds < 1);
-    if (!SKEWED || !asked || a->narrow || count_versions(f) >= MAX_VERSIONS) return;
-    IrFunc *skewed = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_skewed", name));
-    ir_func_set_int(skewed, IR_FN_VECTOR_BYTES, 1);
-    ir_func_set_int(skewed, IR_FN_SKEWED, 0);
-    ir_func_set_int(skewed, IR_FN_POINTER_ALIGN, 16);
+    if (!MISALIGNED || !asked || a->narrow || count_versions(f) >= MAX_VERSIONS) return;
+    IrFunc *misaligned = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_skewed", name));
+    ir_func_set_int(misaligned, IR_FN_VECTOR_BYTES, 1);
+    ir_func_set_int(misaligned, IR_FN_SKEWED, 0);
+    ir_func_set_int(misaligned, IR_FN_POINTER_ALIGN, 16);
 }
 
 /* What split_passes says of registers for loads of 16 bytes. */
@@ -178,7 +178,7 @@ bool pass_align_versions(PassContext *ctx) {
         const char *name = f->name;
         if (!decided) {
             add_plain_version(f, name);
-            if (windows.boxes) add_skewed_version(ctx, f, name, &a);
+            if (windows.boxes) add_misaligned_version(ctx, f, name, &a);
         }
         keep_loads(f); /* its versions' loads, too */
         if (!decided) {

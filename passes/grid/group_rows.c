@@ -4,7 +4,7 @@
  *         tiles have an additional leading axis of rows. Values that all of these rows share are broadcast along it. assign_layouts
  *         gives each row to a warp or to a part of one (attribute rows_apart), so that reductions along a row
  *         need no barrier. The number of rows is large enough that each thread has several loads in flight, and small enough that in the
- *         largest case every multiprocessor has blocks. If loops in the iteration walk over a window's rows, and one row occupies
+ *         largest case every multiprocessor has blocks. If loops in the iteration move a window over rows, and one row occupies
  *         at most half a warp, the grouped loop may be an outer one, such as the loop over images.
  *         Longer rows that all read the same row of another tensor are grouped by up to SHARE_ROWS; a thread holds the same lanes of each.
  * needs:  tile functions in state static, before grid; target cuda
@@ -24,8 +24,8 @@
 #include "group_rows.h"
 
 enum { LANES = 4096 /* of a block */, SHORT = 1024 /* a row, at most */, MOST_WARPS = 8, BLOCKS_SM = 4 };
-/* Of rows that loops of the iteration walk over, one lane a thread: what is in flight is left to stencil_reuse. */
-enum { WALK_LANES = 256, WALK_SHORT = 16 };
+/* Of rows over which loops of the iteration move a window, one lane a thread: what is in flight is left to stencil_reuse. */
+enum { WINDOW_LANES = 256, WINDOW_SHORT = 16 };
 /* Of longer rows that all read another tensor's row, too, which comes from the L2 cache once for all of them. */
 enum { SHARE_ROWS = 4, SHARE_LANES = 8192 };
 
@@ -39,7 +39,7 @@ typedef struct {
     int64_t shared;         /* of the longest that is loaded for all rows alike */
     bool scans;
     int64_t rows;
-    bool walks; /* the loop has loops in it */
+    bool moves_window; /* the loop has loops in it */
 } Group;
 
 static bool varies(const Group *g, const IrValue *v) {
@@ -56,7 +56,7 @@ static IrOp *innermost_loop(Group *g) {
     for (size_t i = 0; i < ops.len; i++) {
         const IrOp *op = ops.data[i];
         if (!op->region_count || op->opcode == IR_VIEW) continue;
-        g->walks |= op->opcode == IR_FOR;
+        g->moves_window |= op->opcode == IR_FOR;
         if (op->opcode == IR_FOR && loop && is_inside_op(op->block, loop)) continue;
         if (op->opcode != IR_PARALLEL || (loop && !is_inside_op(op->block, loop))) return NULL;
         loop = ops.data[i];
@@ -231,14 +231,14 @@ int64_t group_rows_that_share(const PassContext *ctx, const IrOp *innermost) {
 
 /* Rows too long to be short that read one of another tensor alike. */
 static bool is_shared(const Group *g) {
-    return g->lanes > (g->walks ? WALK_SHORT : SHORT) && g->shared == g->lanes && !g->scans;
+    return g->lanes > (g->moves_window ? WINDOW_SHORT : SHORT) && g->shared == g->lanes && !g->scans;
 }
 
 static int64_t rows_for(const Group *g) {
     /* Where chunks of a row were cut for several rows (split_passes) these fill a block; what a loop carries needs registers, too. */
-    int64_t lanes = is_shared(g) ? (g->walks ? LANES : SHARE_LANES)
-                    : g->walks   ? WALK_LANES
-                                 : LANES,
+    int64_t lanes = is_shared(g)      ? (g->moves_window ? LANES : SHARE_LANES)
+                    : g->moves_window ? WINDOW_LANES
+                                      : LANES,
             limit = lanes / (g->lanes > 0 ? g->lanes : 1);
     return rows_within(g->ctx, g->innermost, is_shared(g) && limit > SHARE_ROWS ? SHARE_ROWS : limit);
 }
@@ -390,7 +390,7 @@ static void group(Group *g) {
     int64_t warps = 1;
     while (2 * warps <= MOST_WARPS && 2 * warps <= g->rows) warps *= 2;
     ir_func_set_int(g->func, IR_FN_NUM_WARPS, warps);
-    if (!g->walks) ir_func_set_int(g->func, IR_FN_ROWS_APART, 1);
+    if (!g->moves_window) ir_func_set_int(g->func, IR_FN_ROWS_APART, 1);
 }
 
 /* Can iterations of that loop become one? */
@@ -403,7 +403,7 @@ static bool may_group(Group *g, IrOp *loop) {
     g->lanes = g->shared = 0;
     g->scans = false;
     if (!read_body(g, loop->regions[0])) return false;
-    return is_shared(g) || (g->lanes <= (g->walks ? WALK_SHORT : SHORT) && (g->walks || loop == g->innermost));
+    return is_shared(g) || (g->lanes <= (g->moves_window ? WINDOW_SHORT : SHORT) && (g->moves_window || loop == g->innermost));
 }
 
 /* It may be a loop around the innermost one whose iterations are alike. */

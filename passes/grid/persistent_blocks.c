@@ -1,5 +1,5 @@
-/* Pass persistent_blocks: blocks that fill a multiprocessor take iterations in turn, and load the next one's rows
- * while they store this one's.
+/* Pass persistent_blocks: each block that fills a multiprocessor executes several iterations, and loads the rows of the
+ * next one while it stores this one's.
  *
  * what:   a kernel with the attribute `resident` (blocks, or clusters, that run at once) whose body is one
  *         iteration without control becomes a loop over iterations, as many apart as run at once. The rows
@@ -33,7 +33,7 @@ typedef struct {
     unsigned load_count;
     IrOp *loads[MOST_CARRIED];
     const Aff *iterations;
-} Turns;
+} PersistentRows;
 
 static bool is_present_alike(PassContext *ctx, IrValue *row) {
     PresenceAxis lanes = presence_of(ctx, row).axes[0];
@@ -41,7 +41,7 @@ static bool is_present_alike(PassContext *ctx, IrValue *row) {
 }
 
 /* The loads before the first reduction of the row; false when the body is not one plain iteration. */
-static bool read_body(Turns *t) {
+static bool read_body(PersistentRows *t) {
     int64_t lanes = ir_func_int(t->func, IR_FN_ROW_LANES, 0);
     bool folded = false;
     for (size_t i = 0; i < t->ops.len; i++) {
@@ -64,14 +64,14 @@ static bool read_body(Turns *t) {
     return t->number && t->load_count && folded;
 }
 
-static bool is_carried(const Turns *t, const IrOp *op) {
+static bool is_carried(const PersistentRows *t, const IrOp *op) {
     for (unsigned i = 0; i < t->load_count; i++)
         if (t->loads[i] == op) return true;
     return false;
 }
 
 /* The loads at iteration `number`. */
-static void prefetch_rows(Turns *t, IrBuilder *b, IrValue *number, IrValue **loaded) {
+static void prefetch_rows(PersistentRows *t, IrBuilder *b, IrValue *number, IrValue **loaded) {
     IrValueMap *map = ir_value_map_create(t->ctx->scratch);
     ir_value_map_set(map, &t->number->results[0], number);
     for (size_t i = 0; i < t->ops.len; i++) {
@@ -82,7 +82,7 @@ static void prefetch_rows(Turns *t, IrBuilder *b, IrValue *number, IrValue **loa
     for (unsigned i = 0; i < t->load_count; i++) loaded[i] = ir_value_map_get(map, &t->loads[i]->results[0]);
 }
 
-static void make_loop(Turns *t) {
+static void make_loop(PersistentRows *t) {
     IrFunc *f = t->func;
     IrModule *m = t->ctx->module;
     IrBuilder b = ir_builder_before(f->body->last);
@@ -119,7 +119,7 @@ static void persistent_blocks(PassContext *ctx, IrFunc *f) {
     if (!resident || !grid) return;
     AffCtx *affs = ctx->module->affs;
     const Aff *cluster = aff_const(affs, ir_func_cluster(f));
-    Turns t = {.ctx = ctx, .func = f, .ops = ops_collect(ctx->scratch, f->body)};
+    PersistentRows t = {.ctx = ctx, .func = f, .ops = ops_collect(ctx->scratch, f->body)};
     if (!read_body(&t)) return;
     t.iterations = aff_floordiv(affs, grid, cluster);
     ir_attr_remove(t.number, "persistent"); /* followed */

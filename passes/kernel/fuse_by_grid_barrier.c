@@ -1,7 +1,7 @@
 /* Pass fuse_by_grid_barrier: two steps whose blocks work on the same chunks become one launch. The second part of a row's chunk runs after
  * the first part of all chunks of that row.
  *
- * what:   a step with the attribute `meets` names a step with the same grid. Each block of the fused step takes chunks in turn. For each
+ * what:   a step with the attribute `meets` names a step with the same grid. Each block of the fused step takes several chunks, one after the other. For each
  *         chunk it executes the first step's body, waits for the other blocks of the row (`of_row` blocks a row), and then executes
  *         the second step's body: both bodies read the chunk, which is thus read once. All blocks of the launch are resident at once
  *         (cooperative launch), as many as the versions' registers allow (min_blocks); the step before sets the counters to zero.
@@ -10,7 +10,7 @@
  *         Versions are paired by guard; if one has no partner, the steps stay two.
  *         With the attribute `lags`, a block executes the first part of its next chunk before the second part of this one. Partial
  *         results are then published and awaited one by one, without counters and fences. A block publishes before it waits, so that
- *         there is no deadlock either. Data that both parts load are copied to shared memory one turn ahead (load_lagging).
+ *         there is no deadlock either. Data that both parts load are copied to shared memory one iteration ahead (prefetch_for_consumer).
  * needs:  kernel functions, after lower_to_threads; target cuda
  * keeps:  values
  * breaks: grid_x; a step is gone
@@ -20,12 +20,12 @@
  *     @kept   grid N: B(ctaid.x)          =>     for(ctaid.x, N, nctaid.x) (%item) {
  *                                                  A(%item); arrive(%counters, %item // K); meet(%counters, %item // K, K); B(%item); barrier() }
  *
- *     lags:  for(0, turns + 1) (%t) { if(%t < turns) { A(%coming); publish } { barrier() }  if(0 < %t) { await; B(%item of t - 1) } { barrier() } }
+ *     lags:  for(0, iterations + 1) (%t) { if(%t < iterations) { A(%coming); publish } { barrier() }  if(0 < %t) { await; B(%item of t - 1) } { barrier() } }
  */
 #include <string.h>
 
 #include "analysis/analysis.h"
-#include "lag.h"
+#include "pipelined_consumer.h"
 
 static bool has_same_shape(const IrFunc *f, const IrFunc *g) {
     static const IrFuncInt keys[] = {IR_FN_NUM_WARPS, IR_FN_VECTOR_BYTES, IR_FN_MIN_BLOCKS};
@@ -131,7 +131,7 @@ static void drop_promises(void *ctx, IrOp *op) {
 
 /* ---- The step ---- */
 
-/* The loop's bound as a derived symbol: no register holds it from turn to turn. */
+/* The loop's bound as a derived symbol: no register holds it from iteration to iteration. */
 static IrValue *item_count(IrFunc *f, const char *name, const Aff *items) {
     IrValue *arg = ir_func_add_param(f, IR_PARAM_SYMBOL, name, ir_type_index(f->module), IR_DIR_IN);
     f->params[arg->index].derived = items;
@@ -169,7 +169,7 @@ static void join(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *
             ir_op_move_to_end(op, loop->regions[0]);
         }
     }
-    /* The next turn writes to the shared memory that this one read. */
+    /* The next iteration writes to the shared memory that this one read. */
     build_barrier(&in, "block");
     ir_yield(&in, 0, NULL);
     int64_t own = ir_func_int(f, IR_FN_SHARED_BYTES, 0), other = ir_func_int(before, IR_FN_SHARED_BYTES, 0);
@@ -180,7 +180,7 @@ static void join(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *
     ir_walk(f->body, drop_promises, NULL);
 }
 
-/* ---- The step whose blocks map an item a turn behind its sums ---- */
+/* ---- The step whose blocks map an item an iteration behind its sums ---- */
 
 /* What one part stores of a workspace and the other loads is published and awaited, element by element. */
 static void tell(IrFunc *f, const IrOp *first, const IrOp *second) {
@@ -202,8 +202,8 @@ static void move_shared(void *context, IrOp *op) {
     if (op->opcode == IR_SHARED_PTR) ir_attr_set_int(op, "offset", ir_attr_int(op, "offset", 0) + *by);
 }
 
-static IrValue *item_of(const Lag *lag, IrBuilder *b, IrValue *turn) {
-    return ir_binary(b, IR_ADD, lag->block, ir_binary(b, IR_MUL, turn, lag->blocks));
+static IrValue *item_of(const PipelinedConsumer *consumer, IrBuilder *b, IrValue *iteration) {
+    return ir_binary(b, IR_ADD, consumer->block, ir_binary(b, IR_MUL, iteration, consumer->blocks));
 }
 
 static IrOp *branch(IrBuilder *b, IrValue *condition) {
@@ -211,9 +211,10 @@ static IrOp *branch(IrBuilder *b, IrValue *condition) {
 }
 
 /* How many items the block has: (items - block) / blocks, rounded up. */
-static IrValue *turns_of(const Lag *lag, IrBuilder *b, IrValue *items) {
-    IrValue *left = ir_binary(b, IR_SUB, ir_binary(b, IR_ADD, items, lag->blocks), ir_binary(b, IR_ADD, lag->block, ir_const_index(b, 1)));
-    return ir_binary(b, IR_FLOORDIV, left, lag->blocks);
+static IrValue *iterations_of(const PipelinedConsumer *consumer, IrBuilder *b, IrValue *items) {
+    IrValue *left =
+        ir_binary(b, IR_SUB, ir_binary(b, IR_ADD, items, consumer->blocks), ir_binary(b, IR_ADD, consumer->block, ir_const_index(b, 1)));
+    return ir_binary(b, IR_FLOORDIV, left, consumer->blocks);
 }
 
 static bool has_barrier(const IrBlock *block) {
@@ -222,10 +223,10 @@ static bool has_barrier(const IrBlock *block) {
     return false;
 }
 
-/* Between a part's accesses of its shared memory in two turns stands a barrier of the other part, which all turns have: where
+/* Between a part's accesses of its shared memory in two iterations stands a barrier of the other part, which all iterations have: where
  * the other does nothing it is a barrier, too. */
-static void separate_turns(PassContext *ctx, const Lag *lag) {
-    IrOp *const parts[] = {lag->first, lag->second};
+static void separate_iterations(PassContext *ctx, const PipelinedConsumer *consumer) {
+    IrOp *const parts[] = {consumer->first, consumer->second};
     for (size_t i = 0; i < COUNT_OF(parts); i++) {
         share_barriers(ctx->scratch, parts[i]->regions[0]);
         IrBuilder end = ir_builder_before(parts[i]->regions[0]->last);
@@ -236,46 +237,46 @@ static void separate_turns(PassContext *ctx, const Lag *lag) {
     }
 }
 
-static void join_lagging(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *items_name) {
+static void join_pipelined(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *items_name) {
     enum { LINE = 128 };
     const Aff *items = ir_func_aff(f, IR_FN_GRID_X), *row = ir_func_aff(f, IR_FN_OF_ROW);
     int64_t own = (ir_func_int(f, IR_FN_SHARED_BYTES, 0) + LINE - 1) / LINE * LINE, other = ir_func_int(before, IR_FN_SHARED_BYTES, 0);
     IrOp *end = f->body->last, *old = f->body->first;
     IrBuilder b = ir_builder_before(old);
     IrValue *zero = ir_const_index(&b, 0), *one = ir_const_index(&b, 1);
-    Lag lag = {.block = special(&b, "ctaid.x"), .blocks = special(&b, "nctaid.x")};
-    lag.turns = turns_of(&lag, &b, item_count(f, items_name, items));
-    lag.loop = ir_for(&b, zero, ir_binary(&b, IR_ADD, lag.turns, one), one, 0, NULL, "turn");
-    IrValue *turn = lag.loop->regions[0]->args[0];
-    IrBuilder in = ir_builder_at_end(lag.loop->regions[0]);
-    lag.first = branch(&in, ir_binary(&in, IR_LT, turn, lag.turns));
-    IrBuilder first = ir_builder_at_end(lag.first->regions[0]);
-    lag.coming = item_of(&lag, &first, turn);
-    place(ctx, &first, before, f, lag.coming);
-    ir_walk(lag.first->regions[0], move_shared, &own);
+    PipelinedConsumer consumer = {.block = special(&b, "ctaid.x"), .blocks = special(&b, "nctaid.x")};
+    consumer.iterations = iterations_of(&consumer, &b, item_count(f, items_name, items));
+    consumer.loop = ir_for(&b, zero, ir_binary(&b, IR_ADD, consumer.iterations, one), one, 0, NULL, "turn");
+    IrValue *iteration = consumer.loop->regions[0]->args[0];
+    IrBuilder in = ir_builder_at_end(consumer.loop->regions[0]);
+    consumer.first = branch(&in, ir_binary(&in, IR_LT, iteration, consumer.iterations));
+    IrBuilder first = ir_builder_at_end(consumer.first->regions[0]);
+    consumer.coming = item_of(&consumer, &first, iteration);
+    place(ctx, &first, before, f, consumer.coming);
+    ir_walk(consumer.first->regions[0], move_shared, &own);
     ir_yield(&first, 0, NULL);
-    lag.second = branch(&in, ir_binary(&in, IR_LT, zero, turn));
-    IrBuilder second = ir_builder_at_end(lag.second->regions[0]);
-    lag.item = item_of(&lag, &second, ir_binary(&second, IR_SUB, turn, one));
+    consumer.second = branch(&in, ir_binary(&in, IR_LT, zero, iteration));
+    IrBuilder second = ir_builder_at_end(consumer.second->regions[0]);
+    consumer.item = item_of(&consumer, &second, ir_binary(&second, IR_SUB, iteration, one));
     for (IrOp *op = old, *next; op != end; op = next) {
         next = op->next;
         bool number = op->opcode == IR_SPECIAL && strcmp(ir_attr_str(op, "name", ""), "ctaid.x") == 0;
         if (number) {
-            ir_replace_uses(&op->results[0], lag.item);
+            ir_replace_uses(&op->results[0], consumer.item);
             ir_op_erase(op);
         } else {
-            ir_op_move_to_end(op, lag.second->regions[0]);
+            ir_op_move_to_end(op, consumer.second->regions[0]);
         }
     }
     ir_yield(&second, 0, NULL);
     ir_yield(&in, 0, NULL);
     ir_func_set_int(f, IR_FN_SHARED_BYTES, own + other);
     make_resident(f, items, row);
-    tell(f, lag.first, lag.second);
+    tell(f, consumer.first, consumer.second);
     ir_walk(f->body, drop_promises, NULL);
-    load_lagging(ctx, f, &lag);
+    prefetch_for_consumer(ctx, f, &consumer);
     ir_simplify(f);
-    separate_turns(ctx, &lag);
+    separate_iterations(ctx, &consumer);
 }
 
 static void remove_versions(IrModule *m, const char *name) {
@@ -291,7 +292,7 @@ bool pass_fuse_by_grid_barrier(PassContext *ctx) {
         if (f->level != IR_LEVEL_KERNEL || !meets || ir_func_has(f, IR_FN_MEETING) || !all_have_partners(f)) continue;
         const char *name = ir_func_str(f, IR_FN_MEETS, ""), *items = param_new_name(ctx->module, "items");
         for (IrFunc *g = f; g; g = g->next)
-            if (is_same_kernel(g, f)) (ir_func_int(g, IR_FN_LAGS, 0) ? join_lagging : join)(ctx, g, partner_of(g), items);
+            if (is_same_kernel(g, f)) (ir_func_int(g, IR_FN_LAGS, 0) ? join_pipelined : join)(ctx, g, partner_of(g), items);
         remove_versions(ctx->module, name);
     }
     return true;

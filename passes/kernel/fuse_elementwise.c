@@ -6,9 +6,9 @@
  *         branches would make each load wait for the one before.
  *         If a map computes so many elements that they fill the registers, and a second map stores them in pieces under masks, both
  *         become one loop that computes each piece directly before its store: the first store does not wait for the last element.
- *         A map without results that evaluates many transcendental functions becomes a loop over rounds of rows, because straight-line
+ *         A map without results that evaluates many transcendental functions becomes a loop over groups of rows, because straight-line
  *         code that runs once is limited by instruction fetch. If a kernel's register limit is set for several blocks per
- *         multiprocessor, a map that copies many elements from shared to global memory takes rounds of ROUND rows as well: the
+ *         multiprocessor, a map that copies many elements from shared to global memory becomes a loop over groups of ROWS_AT_ONCE rows as well: the
  *         addresses of all elements at once would not fit into registers.
  * needs:  kernel level.
  * keeps:  values; the order of effects per index. Accesses of one pointer are not interleaved.
@@ -135,7 +135,7 @@ static bool accesses_global(const IrOp *map, IrOpcode access, bool masked) {
 }
 
 /* Sines, which branch where an argument is large (math_trig.c). */
-static bool turns_angles(const IrOp *map) {
+static bool computes_sines(const IrOp *map) {
     for (const IrOp *op = map->regions[0]->first; op; op = op->next) {
         bool angle = op->opcode == IR_SIN || op->opcode == IR_COS || op->opcode == IR_TAN;
         if (angle && dtype_bits(op->results[0].type->dtype) <= 32) return true;
@@ -150,8 +150,8 @@ static bool branches_between_loads(const Fuse *f, const IrOp *first, const IrOp 
     int64_t iterations = 1;
     for (size_t i = 0; i < extents->count; i++) iterations *= extents->ints[i];
     if (f->ctx->target->kind != TARGET_CUDA || iterations <= 1 || iterations > LOADED) return false;
-    if (turns_angles(first) && accesses_global(second, IR_MEM_LOAD, false)) return true;
-    return accesses_global(first, IR_MEM_LOAD, false) && (accesses_global(second, IR_MEM_STORE, true) || turns_angles(second));
+    if (computes_sines(first) && accesses_global(second, IR_MEM_LOAD, false)) return true;
+    return accesses_global(first, IR_MEM_LOAD, false) && (accesses_global(second, IR_MEM_STORE, true) || computes_sines(second));
 }
 
 static bool fusible(const Fuse *f, const IrOp *first, const IrOp *second) {
@@ -254,7 +254,7 @@ static bool reads_shared(const IrOp *map) {
 }
 
 /* Behind maps that compute something else: one that keeps nothing and makes functions of what this one reads from shared memory, which may take
- * rounds once it reads that itself. */
+ * groups once it reads that itself. */
 static IrOp *functions_behind(const IrOp *op) {
     IrOp *next = next_map(op);
     while (next && computes_without(next, op)) next = next_map(next);
@@ -274,18 +274,18 @@ static void fuse_block(Fuse *f, IrBlock *block) {
     }
 }
 
-/* ---- Rounds ---- */
+/* ---- Register loops: a map's rows in groups, one group an iteration ---- */
 
-enum { LEAST_UNROLLED = 64, ROUND = 16, MOST_AXES = 16 };
+enum { LEAST_UNROLLED = 64, ROWS_AT_ONCE = 16, MOST_AXES = 16 };
 
 /* Does the map only bring elements from shared memory to global memory, so many that addresses of all at once fill registers? */
-static bool takes_rounds(const IrOp *map) {
+static bool takes_register_loop(const IrOp *map) {
     const IrAttr *extents = ir_attr(map, "extents");
     int64_t all = 1;
     bool shared = false;
     for (size_t i = 0; i < extents->count; i++) all *= extents->ints[i];
     if (map->result_count || extents->count > MOST_AXES || all < LEAST_UNROLLED) return false;
-    if (extents->ints[0] <= ROUND || extents->ints[0] % ROUND) return false;
+    if (extents->ints[0] <= ROWS_AT_ONCE || extents->ints[0] % ROWS_AT_ONCE) return false;
     for (const IrOp *op = map->regions[0]->first; op; op = op->next) {
         if (op->region_count || op->opcode == IR_FRAG_GET) return false;
         if (op->opcode == IR_MEM_LOAD) {
@@ -298,10 +298,10 @@ static bool takes_rounds(const IrOp *map) {
     return shared;
 }
 
-/* Rounds of functions: of A_ROUND at most, and of LEAST_ROUND lanes at least, where a map makes more than MOST_FUNCTIONS and keeps nothing (MOST_FUNCTIONS =
- * INT32_MAX turns it off); of what shared memory holds, as a scan's lanes, which stands in a loop over chunks with as many again, SHORT_ROUND where there are
- * more than FEW_FUNCTIONS. What is loaded in a round is under way at once. */
-enum { MOST_FUNCTIONS = 20, FEW_FUNCTIONS = 12, A_ROUND = 16, SHORT_ROUND = 8, LEAST_ROUND = 4 };
+/* A map that evaluates more than MOST_FUNCTIONS functions and keeps nothing in registers becomes a loop (MOST_FUNCTIONS = INT32_MAX turns it off). An iteration
+ * evaluates at most MOST_AT_ONCE functions, of at least LEAST_AT_ONCE lanes. If the map reads shared memory, as after a scan, and stands in a loop over chunks
+ * that evaluates as many again, the limit is FEW_FUNCTIONS, and an iteration evaluates FEW_AT_ONCE. The loads of an iteration are in flight together. */
+enum { MOST_FUNCTIONS = 20, FEW_FUNCTIONS = 12, MOST_AT_ONCE = 16, FEW_AT_ONCE = 8, LEAST_AT_ONCE = 4 };
 
 /* Does the map only load from global memory? */
 static bool is_loads(const IrOp *map) {
@@ -312,7 +312,7 @@ static bool is_loads(const IrOp *map) {
     return map->result_count == 1;
 }
 
-/* May what `get` reads be loaded in the rounds of the map, row by row? */
+/* May what `get` reads be loaded in the map's register loop, row by row? */
 static bool is_loaded_for(const IrOp *get, const IrOp *map) {
     const IrOp *loads = get->operands[0]->def;
     if (!loads || loads->opcode != IR_MAP || loads->block != map->block || !is_loads(loads) || get->operands[1] != map->regions[0]->args[0])
@@ -331,10 +331,10 @@ static bool is_fixed(const IrOp *get) {
     return true;
 }
 
-/* The rows of a round; 0: none. *loads: the map that loads for this one alone, if there is one. */
-static int64_t rounds_of_functions(const IrOp *map, IrOp **loads) {
+/* The rows of an iteration of the register loop; 0: there is none. *loads: the map that loads for this one alone, if there is one. */
+static int64_t rows_for_functions(const IrOp *map, IrOp **loads) {
     const IrAttr *extents = ir_attr(map, "extents");
-    int64_t all = 1, functions = 0, round = A_ROUND, first = extents->count ? extents->ints[0] : 1;
+    int64_t all = 1, functions = 0, round = MOST_AT_ONCE, first = extents->count ? extents->ints[0] : 1;
     bool in_block = true; /* what other rows load is as it was when the map stores */
     if (map->result_count || !extents->count || extents->count > MOST_AXES) return 0;
     for (size_t i = 0; i < extents->count; i++) all *= extents->ints[i];
@@ -348,8 +348,8 @@ static int64_t rounds_of_functions(const IrOp *map, IrOp **loads) {
     }
     bool few = functions * all <= MOST_FUNCTIONS;
     if ((few && (functions * all <= FEW_FUNCTIONS || !reads_shared(map))) || (*loads && !in_block)) return 0;
-    while (round && (first % round || round * (all / first) * functions > (few ? SHORT_ROUND : A_ROUND))) round--;
-    return round * (all / first) >= LEAST_ROUND ? round : 0;
+    while (round && (first % round || round * (all / first) * functions > (few ? FEW_AT_ONCE : MOST_AT_ONCE))) round--;
+    return round * (all / first) >= LEAST_AT_ONCE ? round : 0;
 }
 
 /* Row `i` of the map becomes row `first + i`, but where it is read from `loads`, which is cut likewise. */
@@ -368,7 +368,7 @@ static void cut_rows(IrOp *map, IrValue *first, int64_t rows, const IrOp *loads)
 }
 
 /* map [32, 2] (%i, %j) { f(%i, %j) }  =>  for (%r < 2) { map [16, 2] (%i, %j) { f(16 %r + %i, %j) } }, and what is loaded for it alone before it */
-static void roll(IrOp *map, int64_t rows, IrOp *loads) {
+static void make_register_loop(IrOp *map, int64_t rows, IrOp *loads) {
     while (loads && loads->next != map) ir_op_move_before(loads->next, loads);
     IrBuilder b = ir_builder_before(loads ? loads : map);
     b.span = map->span;
@@ -398,10 +398,10 @@ static void roll_block(const IrFunc *func, IrBlock *block) {
         for (unsigned r = 0; r < op->region_count; r++)
             if (op->regions[r] && op->opcode != IR_MAP) roll_block(func, op->regions[r]);
         if (op->opcode != IR_MAP) continue;
-        bool many = ir_func_int(func, IR_FN_MIN_BLOCKS, 1) > 1 && takes_rounds(op);
+        bool many = ir_func_int(func, IR_FN_MIN_BLOCKS, 1) > 1 && takes_register_loop(op);
         IrOp *loads = NULL;
-        int64_t rows = many ? ROUND : rounds_of_functions(op, &loads);
-        if (rows) roll(op, rows, many ? NULL : loads);
+        int64_t rows = many ? ROWS_AT_ONCE : rows_for_functions(op, &loads);
+        if (rows) make_register_loop(op, rows, many ? NULL : loads);
     }
 }
 

@@ -28,10 +28,10 @@ typedef struct {
     IrFunc *func;
     unsigned count;
     IrOp *maps[MOST_CARRIED];
-} Ahead;
+} ScanLoads;
 
 /* Can the value be made again for another iteration: from the loop's number, what is outside of it, and index arithmetic? */
-static bool is_of_number(const Ahead *a, const IrValue *v) {
+static bool is_of_number(const ScanLoads *a, const IrValue *v) {
     const IrOp *op = v->def;
     if (!is_inside_op(home_of(v), a->loop)) return true;
     if (!op) return v == a->loop->regions[0]->args[0];
@@ -41,7 +41,7 @@ static bool is_of_number(const Ahead *a, const IrValue *v) {
     return true;
 }
 
-static bool is_read_only(const Ahead *a, const IrValue *pointer) {
+static bool is_read_only(const ScanLoads *a, const IrValue *pointer) {
     if (pointer->def || pointer->block != a->func->body || pointer->type->space != IR_SPACE_GLOBAL) return false;
     for (const IrUse *use = pointer->uses; use; use = use->next)
         if (use->op->opcode != IR_MEM_LOAD || use->index != 0) return false;
@@ -49,7 +49,7 @@ static bool is_read_only(const Ahead *a, const IrValue *pointer) {
 }
 
 /* A map that loads under masks, and does nothing else. */
-static bool only_loads(const Ahead *a, const IrOp *map) {
+static bool only_loads(const ScanLoads *a, const IrOp *map) {
     int64_t bytes = 0;
     bool loads = false;
     if (map->opcode != IR_MAP || !map->result_count) return false;
@@ -70,7 +70,7 @@ static bool only_loads(const Ahead *a, const IrOp *map) {
     return loads && bytes <= MOST_BYTES;
 }
 
-static void collect(Ahead *a) {
+static void collect(ScanLoads *a) {
     for (IrOp *op = a->loop->regions[0]->first; op; op = op->next)
         if (only_loads(a, op) && op->result_count == 1 && a->count < MOST_CARRIED) a->maps[a->count++] = op;
 }
@@ -95,14 +95,14 @@ static void limit_loads(IrOp *map, IrValue *inside) {
 }
 
 /* What an op is made of within the loop, and the op, at the builder; `map` says what the loop's number is. */
-static void clone_with(const Ahead *a, IrBuilder *b, const IrOp *op, IrValueMap *map);
+static void clone_with(const ScanLoads *a, IrBuilder *b, const IrOp *op, IrValueMap *map);
 
-static void clone_operand(const Ahead *a, IrBuilder *b, const IrValue *v, IrValueMap *map) {
+static void clone_operand(const ScanLoads *a, IrBuilder *b, const IrValue *v, IrValueMap *map) {
     if (!v->def || v->def->block != a->loop->regions[0] || ir_value_map_get(map, (IrValue *)v) != v) return;
     clone_with(a, b, v->def, map);
 }
 
-static void clone_with(const Ahead *a, IrBuilder *b, const IrOp *op, IrValueMap *map) {
+static void clone_with(const ScanLoads *a, IrBuilder *b, const IrOp *op, IrValueMap *map) {
     for (unsigned i = 0; i < op->operand_count; i++) clone_operand(a, b, op->operands[i], map);
     for (unsigned r = 0; r < op->region_count; r++)
         for (const IrOp *inner = op->regions[r]->first; inner; inner = inner->next)
@@ -111,7 +111,7 @@ static void clone_with(const Ahead *a, IrBuilder *b, const IrOp *op, IrValueMap 
 }
 
 /* The loads of iteration `number`, if there is one. */
-static void loads_at(const Ahead *a, IrBuilder *b, IrValue *number, IrValue **loaded) {
+static void loads_at(const ScanLoads *a, IrBuilder *b, IrValue *number, IrValue **loaded) {
     IrValueMap *map = ir_value_map_create(a->ctx->scratch);
     IrValue *inside = ir_binary(b, IR_LT, ir_const_index(b, 0), ir_binary(b, IR_SUB, a->loop->operands[1], number));
     ir_value_map_set(map, a->loop->regions[0]->args[0], number);
@@ -122,7 +122,7 @@ static void loads_at(const Ahead *a, IrBuilder *b, IrValue *number, IrValue **lo
     }
 }
 
-static void rotate(Ahead *a) {
+static void rotate(ScanLoads *a) {
     IrOp *old = a->loop;
     IrBlock *body = old->regions[0];
     unsigned carried = old->operand_count - 3;
@@ -164,7 +164,7 @@ bool pass_pipeline_scan_loads(PassContext *ctx) {
         if (f->level != IR_LEVEL_KERNEL || !leaves_places(ctx, f)) continue;
         OpList ops = ops_collect(ctx->scratch, f->body);
         for (size_t i = 0; i < ops.len; i++) {
-            Ahead a = {.ctx = ctx, .loop = ops.data[i], .func = f};
+            ScanLoads a = {.ctx = ctx, .loop = ops.data[i], .func = f};
             if (a.loop->opcode != IR_FOR || !ir_attr_bool(a.loop, "scans")) continue;
             collect(&a);
             if (a.count) rotate(&a);

@@ -1,40 +1,41 @@
-/* Pass prefetch_rows: blocks that take rows in turn load the next row into shared memory while they work on this one.
+/* Pass prefetch_rows: blocks that process several rows, one after the other, load the next row into shared memory while they work on
+ * this one.
  *
- * what:   a fragment that a loop over turns carries, loaded at the end of each turn for the next one, leaves the
+ * what:   a fragment that a loop over iterations carries, loaded at the end of each iteration for the next one, leaves the
  *         registers: each thread copies its own lanes, asynchronously, to places of its own in shared memory, and reads
- *         them back at the start of the next turn. No other thread accesses these places, so that no barrier is needed. The copies are
- *         issued only if there is a next turn: after the turn's first reduction if many elements need transcendental functions,
+ *         them back at the start of the next iteration. No other thread accesses these places, so that no barrier is needed. The copies are
+ *         issued only if there is a next iteration: after the iteration's first reduction if many elements need transcendental functions,
  *         otherwise as soon as the row is read back. Absent lanes get the value that the load gives them.
- *         In kernels whose blocks synchronise with others, loads that depend on the turn's number alone are copied ahead in the same way,
+ *         In kernels whose blocks synchronise with others, loads that depend on the iteration's number alone are copied ahead in the same way,
  *         directly after the block's arrival: no one waits for these copies, and they overlap the wait.
  * needs:  kernel level, before fuse_elementwise, target cuda with cp.async; a kernel with the attribute `resident` (one block
  *         fills a multiprocessor) or `meeting`; room in the block's shared memory
- * keeps:  values, order of effects within a turn
+ * keeps:  values, order of effects within an iteration
  * breaks: shared_bytes
  * source: double buffering; docs/decisions/pipelining.md
  *
  *   %x = map { load(%X, %m) }                          map { async.copy(%X, %m, own) }; async.commit
- *   for(%m, ..., %x) (%turn, %row) {                   for(%m, ...) (%turn) {
+ *   for(%m, ..., %x) (%i, %row) {                      for(%m, ...) (%i) {
  *     ... barrier ... store                    =>        async.wait; %row = map { load(own) }
- *     %n = map { load(%X, %turn + step) }                ... barrier ...
- *     yield(%n)                                          if (%turn + step < ...) map { async.copy(%X, %turn + step, own) }
+ *     %n = map { load(%X, %i + step) }                   ... barrier ...
+ *     yield(%n)                                          if (%i + step < ...) map { async.copy(%X, %i + step, own) }
  *                                                        async.commit ... store
  *   }                                                  }; async.wait
  */
 #include <string.h>
 
 #include "analysis/analysis.h"
-#include "lag.h"
+#include "pipelined_consumer.h"
 
 enum { WARP = 32, COPIED = 4 /* the least that cp.async takes, and twice and four times that */ };
 
-/* A carried fragment, or one that a turn loads. */
+/* A carried fragment, or one that an iteration loads. */
 typedef struct {
     unsigned index;              /* among what the loop carries */
-    IrOp *first, *next;          /* the maps that load it; one map where the turn loads it itself */
+    IrOp *first, *next;          /* the maps that load it; one map where the iteration loads it itself */
     int64_t pieces, width, size; /* of a thread; elements of one access; bytes of an element */
-    bool alike;                  /* the same lanes are absent at every turn */
-    IrOp *mapped; /* of items that are mapped a turn behind their sums: what loads it for the map; null: the sums alone need it */
+    bool alike;                  /* the same lanes are absent at every iteration */
+    IrOp *mapped; /* of items that are mapped an iteration behind their sums: what loads it for the map; null: the sums alone need it */
     IrValue *shared;
 } Row;
 
@@ -46,11 +47,11 @@ typedef struct {
     unsigned count;
     int64_t threads;
     IrOp *meets;         /* where the block has told the others that it arrived; null: it tells nobody */
-    IrValue *number;     /* that of the turn, which the loads depend on */
+    IrValue *number;     /* that of the iteration, which the loads depend on */
     const IrBlock *part; /* of the loop's body, where the loads stand; null: they stand in the body itself */
-} Ahead;
+} Prefetch;
 
-static bool is_of_turn(const Ahead *a, const IrBlock *block) {
+static bool is_of_iteration(const Prefetch *a, const IrBlock *block) {
     return block == a->loop->regions[0] || (a->part && block == a->part);
 }
 
@@ -80,23 +81,23 @@ static bool has_one_use(const IrValue *v) {
 }
 
 /* Can the value be had anywhere in the loop's body: index arithmetic of its number and of what stands outside? */
-static bool is_movable(const Ahead *a, const IrValue *v) {
+static bool is_movable(const Prefetch *a, const IrValue *v) {
     if (v == a->number || !is_inside(home_of(v), a->loop->regions[0])) return true;
-    if (!v->def || !is_of_turn(a, v->def->block) || !ir_has_trait(v->def, IR_PURE) || v->def->region_count) return false;
+    if (!v->def || !is_of_iteration(a, v->def->block) || !ir_has_trait(v->def, IR_PURE) || v->def->region_count) return false;
     for (unsigned i = 0; i < v->def->operand_count; i++)
         if (!is_movable(a, v->def->operands[i])) return false;
     return true;
 }
 
-static bool map_is_movable(const Ahead *a, const IrOp *map) {
+static bool map_is_movable(const Prefetch *a, const IrOp *map) {
     for (const IrOp *op = map->regions[0]->first; op; op = op->next)
         for (unsigned i = 0; i < op->operand_count; i++)
             if (home_of(op->operands[i]) != map->regions[0] && !is_movable(a, op->operands[i])) return false;
     return true;
 }
 
-/* Is it one value, whatever the turn, at equal indices of the two maps? */
-static bool is_same(const Ahead *a, const Row *row, const IrValue *v, const IrValue *w) {
+/* Is it one value, whatever the iteration, at equal indices of the two maps? */
+static bool is_same(const Prefetch *a, const Row *row, const IrValue *v, const IrValue *w) {
     const IrBlock *of = home_of(v), *body = row->first->regions[0];
     if (v == w) return true;
     if (!v->def || !w->def) return of == body && home_of(w) == row->next->regions[0] && !v->def && !w->def && v->index == w->index;
@@ -111,8 +112,8 @@ static bool is_same(const Ahead *a, const Row *row, const IrValue *v, const IrVa
     return true;
 }
 
-/* Are the same lanes absent at every turn, with the same constant in their place? */
-static bool has_same_absent(const Ahead *a, const Row *row, const IrOp *load, const IrOp *again) {
+/* Are the same lanes absent at every iteration, with the same constant in their place? */
+static bool has_same_absent(const Prefetch *a, const Row *row, const IrOp *load, const IrOp *again) {
     if (load->operand_count < 3 || again->operand_count < 3) return load->operand_count == again->operand_count;
     const IrAttr *c = ir_attr(load->operands[3]->def, "value"), *d = ir_attr(again->operands[3]->def, "value");
     bool same = c->kind == d->kind && (c->kind == IR_ATTR_FLOAT ? c->number == d->number : c->integer == d->integer);
@@ -132,7 +133,7 @@ static bool is_copied(const Row *row) {
     return bytes == COPIED || bytes == 2 * COPIED || bytes == 4 * COPIED;
 }
 
-static bool read_row(const Ahead *a, unsigned index, Row *row) {
+static bool read_row(const Prefetch *a, unsigned index, Row *row) {
     const IrValue *first = a->loop->operands[3 + index], *next = a->loop->regions[0]->last->operands[index];
     *row = (Row){.index = index, .first = first->def, .next = next->def, .pieces = 1};
     const IrOp *load = load_of(row->first), *again = load_of(row->next);
@@ -150,8 +151,8 @@ static bool is_carried(const Row *row) {
     return row->first != row->next;
 }
 
-/* What a turn loads by its number alone. */
-static bool read_own(const Ahead *a, IrOp *map, Row *row) {
+/* What an iteration loads by its number alone. */
+static bool read_own(const Prefetch *a, IrOp *map, Row *row) {
     const IrOp *load = load_of(map);
     *row = (Row){.first = map, .next = map, .pieces = 1};
     if (!load || !map_is_movable(a, map)) return false;
@@ -159,12 +160,12 @@ static bool read_own(const Ahead *a, IrOp *map, Row *row) {
     return is_copied(row);
 }
 
-static int64_t bytes_of(const Ahead *a, const Row *row) {
+static int64_t bytes_of(const Prefetch *a, const Row *row) {
     return row->pieces * row->width * row->size * a->threads;
 }
 
 /* A place for the row, if the block's part of the shared memory has room. */
-static void keep_row(Ahead *a, Row row, int64_t *used) {
+static void keep_row(Prefetch *a, Row row, int64_t *used) {
     enum { LINE = 128, OWN = 1024 /* of the system, a block */ };
     const Target *t = a->ctx->target;
     int64_t bytes = bytes_of(a, &row), room = t->shared_bytes_sm / ir_func_int(a->func, IR_FN_MIN_BLOCKS, 1) - OWN;
@@ -180,7 +181,7 @@ static void keep_row(Ahead *a, Row row, int64_t *used) {
     a->rows[a->count++] = row;
 }
 
-static void find_rows(Ahead *a) {
+static void find_rows(Prefetch *a) {
     enum { LINE = 128 };
     int64_t used = (ir_func_int(a->func, IR_FN_SHARED_BYTES, 0) + LINE - 1) / LINE * LINE;
     size_t maps = 0;
@@ -208,7 +209,7 @@ static IrValue *times(IrBuilder *b, IrValue *v, int64_t k) {
 }
 
 /* Where a piece is, in elements: the threads' pieces of one number stand side by side. */
-static IrValue *place(const Ahead *a, const Row *row, IrBuilder *outer, IrBuilder *b, const IrOp *map) {
+static IrValue *place(const Prefetch *a, const Row *row, IrBuilder *outer, IrBuilder *b, const IrOp *map) {
     const IrAttr *extents = ir_attr(row->first, "extents");
     IrValue *thread = ir_binary(outer, IR_ADD, times(outer, special(outer, "warp"), WARP), special(outer, "lane")), *number = NULL;
     for (size_t i = 0; i < extents->count; i++) {
@@ -254,14 +255,14 @@ static void copy_piece(const Row *row, IrBuilder *b, const IrOp *load, IrValueMa
 }
 
 /* The value made again at `b`. */
-static void make_again(const Ahead *a, IrBuilder *b, IrValueMap *values, IrValue *v) {
-    if (!v->def || !is_of_turn(a, v->def->block) || ir_value_map_get(values, v) != v) return;
+static void make_again(const Prefetch *a, IrBuilder *b, IrValueMap *values, IrValue *v) {
+    if (!v->def || !is_of_iteration(a, v->def->block) || ir_value_map_get(values, v) != v) return;
     for (unsigned i = 0; i < v->def->operand_count; i++) make_again(a, b, values, v->def->operands[i]);
     ir_op_clone(b, v->def, values);
 }
 
-/* What `map` loads, copied at `b`, in the turn of that number. */
-static void copy_row(const Ahead *a, const Row *row, IrBuilder *b, const IrOp *map, IrValue *number, bool others) {
+/* What `map` loads, copied at `b`, in the iteration of that number. */
+static void copy_row(const Prefetch *a, const Row *row, IrBuilder *b, const IrOp *map, IrValue *number, bool others) {
     IrValueMap *values = ir_value_map_create(a->ctx->scratch);
     ir_value_map_set(values, a->number, number);
     const IrOp *load = load_of(map);
@@ -279,7 +280,7 @@ static void copy_row(const Ahead *a, const Row *row, IrBuilder *b, const IrOp *m
     ir_yield(&in, 0, NULL);
 }
 
-static IrValue *read_back(const Ahead *a, const Row *row, IrBuilder *b) {
+static IrValue *read_back(const Prefetch *a, const Row *row, IrBuilder *b) {
     IrOp *map = like(row, b, true);
     IrBuilder in = ir_builder_at_end(map->regions[0]), outer = ir_builder_before(map);
     in.span = outer.span = b->span;
@@ -298,14 +299,14 @@ static void wait_for_all(IrBuilder *b) {
 
 /* ---- The loop ---- */
 
-static bool is_ahead(const Ahead *a, unsigned index) {
+static bool is_ahead(const Prefetch *a, unsigned index) {
     for (unsigned i = 0; i < a->count; i++)
         if (is_carried(&a->rows[i]) && a->rows[i].index == index) return true;
     return false;
 }
 
 /* The loop without the rows. */
-static IrOp *shorter_loop(const Ahead *a) {
+static IrOp *shorter_loop(const Prefetch *a) {
     IrOp *old = a->loop;
     IrValue **kept = ARENA_ARRAY(a->ctx->scratch, IrValue *, old->result_count + 1);
     unsigned n = 0;
@@ -337,7 +338,7 @@ static IrOp *shorter_loop(const Ahead *a) {
 
 /* Behind the first reduction, whose last barrier is the cluster's where there is one, and the map that combines its partials: copies
  * that wait for memory hold up no access of shared memory that all blocks wait for, and what a thread has read back is in registers. */
-static IrOp *behind_reduction(const Ahead *a, IrBlock *body) {
+static IrOp *behind_reduction(const Prefetch *a, IrBlock *body) {
     const char *scope = ir_func_cluster(a->func) > 1 ? "cluster" : "block";
     IrOp *op = body->first;
     while (op && !is_barrier(op, scope)) op = op->next;
@@ -345,42 +346,42 @@ static IrOp *behind_reduction(const Ahead *a, IrBlock *body) {
     return op ? op->next : body->first;
 }
 
-/* What of a turn decides where its copies are issued. */
+/* What of an iteration decides where its copies are issued. */
 typedef struct {
     bool functions; /* of many elements, not of what is reduced alone */
     bool fences;    /* the cluster's barriers, which wait for copies, too */
-} Turn;
+} Iteration;
 
-static void look_at_turn(void *context, IrOp *op) {
-    Turn *turn = context;
+static void look_at_iteration(void *context, IrOp *op) {
+    Iteration *iteration = context;
     const IrOp *map = op->block->parent;
     const IrAttr *extents = map && map->opcode == IR_MAP && ir_math_info(op->opcode) ? ir_attr(map, "extents") : NULL;
-    for (size_t i = 0; extents && i < extents->count; i++) turn->functions |= extents->ints[i] > 1;
-    turn->fences |= is_barrier(op, "cluster");
+    for (size_t i = 0; extents && i < extents->count; i++) iteration->functions |= extents->ints[i] > 1;
+    iteration->fences |= is_barrier(op, "cluster");
 }
 
-/* Where the copies of a turn are issued: as soon as the row is read back, so that memory has work while the reduction waits, and in
+/* Where the copies of an iteration are issued: as soon as the row is read back, so that memory has work while the reduction waits, and in
  * front of its barriers, past which assemblers move no copy (ptxas put them behind the exponentials of all elements). Where the
  * reduction's barrier fences: behind it, if exponentials keep the multiprocessor busy from there on. */
-static IrOp *copies_before(const Ahead *a, IrBlock *body, IrOp *read) {
+static IrOp *copies_before(const Prefetch *a, IrBlock *body, IrOp *read) {
     if (a->meets) return a->meets->next; /* nobody waits for the copies; they are under way while this block waits */
-    Turn turn = {0};
-    ir_walk(body, look_at_turn, &turn);
-    return turn.functions && turn.fences ? behind_reduction(a, body) : read;
+    Iteration iteration = {0};
+    ir_walk(body, look_at_iteration, &iteration);
+    return iteration.functions && iteration.fences ? behind_reduction(a, body) : read;
 }
 
-static IrValue *next_turn(const Ahead *a, IrBuilder *b) {
+static IrValue *next_iteration(const Prefetch *a, IrBuilder *b) {
     return ir_binary(b, IR_ADD, a->loop->regions[0]->args[0], a->loop->operands[2]);
 }
 
-/* Where there is a next turn. */
-static IrBuilder if_next(const Ahead *a, IrBuilder *b, IrValue *next) {
+/* Where there is a next iteration. */
+static IrBuilder if_next(const Prefetch *a, IrBuilder *b, IrValue *next) {
     IrValue *exists = ir_binary(b, IR_LT, next, a->loop->operands[1]);
     return ir_builder_at_end(ir_op_create(b, IR_IF, 1, &exists, 0, NULL)->regions[0]);
 }
 
-/* The first turn's rows. */
-static void copy_first_rows(const Ahead *a) {
+/* The first iteration's rows. */
+static void copy_first_rows(const Prefetch *a) {
     IrBuilder before = ir_builder_before(a->loop);
     IrValue *begin = a->loop->operands[0];
     for (unsigned i = 0; i < a->count; i++) {
@@ -391,10 +392,10 @@ static void copy_first_rows(const Ahead *a) {
     ir_op_create(&before, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
 }
 
-/* In each turn the next one's rows. */
-static void copy_next_rows(const Ahead *a, IrOp *before) {
+/* In each iteration the next one's rows. */
+static void copy_next_rows(const Prefetch *a, IrOp *before) {
     IrBuilder issue = ir_builder_before(before);
-    IrValue *number = a->loop->regions[0]->args[0], *next = next_turn(a, &issue);
+    IrValue *number = a->loop->regions[0]->args[0], *next = next_iteration(a, &issue);
     IrBuilder inside = if_next(a, &issue, next);
     for (unsigned i = 0; i < a->count; i++)
         copy_row(a, &a->rows[i], &inside, a->rows[i].next, is_carried(&a->rows[i]) ? number : next, !a->rows[i].alike);
@@ -402,7 +403,7 @@ static void copy_next_rows(const Ahead *a, IrOp *before) {
     ir_op_create(&issue, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
 }
 
-static void copy_ahead(Ahead *a) {
+static void copy_ahead(Prefetch *a) {
     copy_first_rows(a);
     IrOp *begin = a->loop->regions[0]->first;
     IrBuilder head = ir_builder_before(begin);
@@ -449,7 +450,7 @@ static void prefetch_rows(PassContext *ctx, IrFunc *f) {
     if (seen.async) return; /* groups are counted there */
     for (IrOp *op = f->body->first; op; op = op->next) {
         if (op->opcode != IR_FOR || (!op->result_count && !meets)) continue;
-        Ahead a = {
+        Prefetch a = {
             .ctx = ctx, .func = f, .loop = op, .threads = WARP * ir_func_int(f, IR_FN_NUM_WARPS, 1), .number = op->regions[0]->args[0]};
         if (meets) a.meets = arrival_in(op->regions[0]);
         find_rows(&a);
@@ -458,47 +459,47 @@ static void prefetch_rows(PassContext *ctx, IrFunc *f) {
     }
 }
 
-/* ---- Items that are mapped a turn behind their sums ---- */
+/* ---- Items that are mapped an iteration behind their sums ---- */
 
 /* Do values of the two parts come to the same where their items do? */
-static bool is_alike(const Lag *lag, const IrOp *map, const IrOp *other, const IrValue *v, const IrValue *w) {
-    if (v == w || (v == lag->coming && w == lag->item)) return true;
+static bool is_alike(const PipelinedConsumer *consumer, const IrOp *map, const IrOp *other, const IrValue *v, const IrValue *w) {
+    if (v == w || (v == consumer->coming && w == consumer->item)) return true;
     if (!v->def && !w->def) return home_of(v) == map->regions[0] && home_of(w) == other->regions[0] && v->index == w->index;
     if (!v->def || !w->def || v->def->opcode != w->def->opcode || v->def->operand_count != w->def->operand_count || v->type != w->type)
         return false;
     if (!ir_has_trait(v->def, IR_PURE) || v->def->region_count || !ir_attrs_equal(v->def, w->def)) return false;
     for (unsigned i = 0; i < v->def->operand_count; i++)
-        if (!is_alike(lag, map, other, v->def->operands[i], w->def->operands[i])) return false;
+        if (!is_alike(consumer, map, other, v->def->operands[i], w->def->operands[i])) return false;
     return true;
 }
 
-static bool loads_the_same(const Lag *lag, const IrOp *map, const IrOp *other) {
+static bool loads_the_same(const PipelinedConsumer *consumer, const IrOp *map, const IrOp *other) {
     const IrOp *load = load_of(map), *again = load_of(other);
     if (load->operand_count != again->operand_count || map->results[0].type != other->results[0].type || !ir_attrs_equal(map, other))
         return false;
     for (unsigned i = 0; i < load->operand_count; i++)
-        if (!is_alike(lag, map, other, load->operands[i], again->operands[i])) return false;
+        if (!is_alike(consumer, map, other, load->operands[i], again->operands[i])) return false;
     return true;
 }
 
-static void enter_part(Ahead *a, const Lag *lag, bool second) {
-    a->part = (second ? lag->second : lag->first)->regions[0];
-    a->number = second ? lag->item : lag->coming;
+static void enter_part(Prefetch *a, const PipelinedConsumer *consumer, bool second) {
+    a->part = (second ? consumer->second : consumer->first)->regions[0];
+    a->number = second ? consumer->item : consumer->coming;
 }
 
 /* The first part's row that the map loads, too. */
-static Row *summed_row(Ahead *a, const Lag *lag, const IrOp *map) {
+static Row *summed_row(Prefetch *a, const PipelinedConsumer *consumer, const IrOp *map) {
     for (unsigned i = 0; i < a->count; i++)
-        if (!a->rows[i].mapped && loads_the_same(lag, a->rows[i].first, map)) return &a->rows[i];
+        if (!a->rows[i].mapped && loads_the_same(consumer, a->rows[i].first, map)) return &a->rows[i];
     return NULL;
 }
 
-static void find_lagging_rows(Ahead *a, const Lag *lag, bool second, int64_t *used) {
-    enter_part(a, lag, second);
+static void find_consumer_rows(Prefetch *a, const PipelinedConsumer *consumer, bool second, int64_t *used) {
+    enter_part(a, consumer, second);
     for (IrOp *op = a->part->first; op; op = op->next) {
         Row row;
         if (op->opcode != IR_MAP || !read_own(a, op, &row)) continue;
-        Row *summed = second ? summed_row(a, lag, op) : NULL;
+        Row *summed = second ? summed_row(a, consumer, op) : NULL;
         if (second) row.mapped = op;
         if (summed)
             summed->mapped = op;
@@ -507,20 +508,20 @@ static void find_lagging_rows(Ahead *a, const Lag *lag, bool second, int64_t *us
     }
 }
 
-/* What a turn loads, if there is one of that number. */
-static void copy_turn(Ahead *a, const Lag *lag, IrBuilder *b, IrValue *turn) {
-    IrValue *exists = ir_binary(b, IR_LT, turn, lag->turns);
+/* What an iteration loads, if there is one of that number. */
+static void copy_iteration(Prefetch *a, const PipelinedConsumer *consumer, IrBuilder *b, IrValue *iteration) {
+    IrValue *exists = ir_binary(b, IR_LT, iteration, consumer->iterations);
     IrBuilder in = ir_builder_at_end(ir_op_create(b, IR_IF, 1, &exists, 0, NULL)->regions[0]);
-    IrValue *item = ir_binary(&in, IR_ADD, lag->block, ir_binary(&in, IR_MUL, turn, lag->blocks));
+    IrValue *item = ir_binary(&in, IR_ADD, consumer->block, ir_binary(&in, IR_MUL, iteration, consumer->blocks));
     for (unsigned i = 0; i < a->count; i++) {
-        enter_part(a, lag, a->rows[i].first == a->rows[i].mapped);
+        enter_part(a, consumer, a->rows[i].first == a->rows[i].mapped);
         copy_row(a, &a->rows[i], &in, a->rows[i].first, item, true);
     }
     ir_yield(&in, 0, NULL);
     ir_op_create(b, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
 }
 
-/* A fragment of what stands for nothing: the first turn maps nothing. */
+/* A fragment of what stands for nothing: the first iteration maps nothing. */
 static IrValue *nothing(const Row *row, IrBuilder *b) {
     IrOp *map = like(row, b, true);
     IrBuilder in = ir_builder_at_end(map->regions[0]);
@@ -535,8 +536,8 @@ static IrValue *nothing(const Row *row, IrBuilder *b) {
     return ir_result(map, 0);
 }
 
-/* The loop with the fragments that are mapped a turn later. */
-static IrOp *longer_loop(const Ahead *a, IrValue **inits, IrValue **next, unsigned carried) {
+/* The loop with the fragments that are mapped an iteration later. */
+static IrOp *longer_loop(const Prefetch *a, IrValue **inits, IrValue **next, unsigned carried) {
     IrOp *old = a->loop;
     IrBuilder b = ir_builder_before(old);
     b.span = old->span;
@@ -553,8 +554,8 @@ static IrOp *longer_loop(const Ahead *a, IrValue **inits, IrValue **next, unsign
     return loop;
 }
 
-/* What the second part needs comes from the turn before. */
-static void carry_rows(Ahead *a, IrValue **next) {
+/* What the second part needs comes from the iteration before. */
+static void carry_rows(Prefetch *a, IrValue **next) {
     IrValue **inits = ARENA_ARRAY(a->ctx->scratch, IrValue *, a->count + 1);
     unsigned carried = 0;
     IrBuilder before = ir_builder_before(a->loop);
@@ -574,7 +575,7 @@ static void carry_rows(Ahead *a, IrValue **next) {
 }
 
 /* The first part reads what was copied for it. */
-static void sum_from_place(const Ahead *a, const Row *row) {
+static void sum_from_place(const Prefetch *a, const Row *row) {
     IrBuilder b = ir_builder_before(row->first);
     b.span = row->first->span;
     IrValue *old = ir_result(row->first, 0), *value = read_back(a, row, &b);
@@ -616,14 +617,14 @@ static void await_rest(IrOp *map, IrOp *load, IrValue *early) {
     ir_op_erase(load);
 }
 
-/* A look at what the turn awaits, before it does anything else: mostly all of it is there, and has come when the sums are made. */
-static void look_early(Ahead *a, const Lag *lag) {
+/* A look at what the iteration awaits, before it does anything else: mostly all of it is there, and has come when the sums are made. */
+static void look_early(Prefetch *a, const PipelinedConsumer *consumer) {
     IrBlock *body = a->loop->regions[0];
     IrBuilder b = ir_builder_before(body->first);
     IrValue *before = ir_binary(&b, IR_MAX, ir_binary(&b, IR_SUB, body->args[0], ir_const_index(&b, 1)), ir_const_index(&b, 0));
-    IrValue *item = ir_binary(&b, IR_ADD, lag->block, ir_binary(&b, IR_MUL, before, lag->blocks));
-    enter_part(a, lag, true);
-    for (IrOp *op = lag->second->regions[0]->first; op; op = op->next) {
+    IrValue *item = ir_binary(&b, IR_ADD, consumer->block, ir_binary(&b, IR_MUL, before, consumer->blocks));
+    enter_part(a, consumer, true);
+    for (IrOp *op = consumer->second->regions[0]->first; op; op = op->next) {
         IrOp *load = awaited_by(op);
         if (!load || !map_is_movable(a, op)) continue;
         IrValueMap *values = ir_value_map_create(a->ctx->scratch);
@@ -639,36 +640,36 @@ static void look_early(Ahead *a, const Lag *lag) {
     }
 }
 
-/* Copies to shared memory are issued when a turn has read what the one before left there: its sums, and what the next turn maps. */
-void load_lagging(PassContext *ctx, IrFunc *f, Lag *lag) {
+/* Copies to shared memory are issued when an iteration has read what the one before left there: its sums, and what the next iteration maps. */
+void prefetch_for_consumer(PassContext *ctx, IrFunc *f, PipelinedConsumer *consumer) {
     enum { LINE = 128 };
     int64_t used = (ir_func_int(f, IR_FN_SHARED_BYTES, 0) + LINE - 1) / LINE * LINE;
-    Ahead a = {.ctx = ctx, .func = f, .loop = lag->loop, .threads = WARP * ir_func_int(f, IR_FN_NUM_WARPS, 1)};
-    OpList ops = ops_collect(ctx->scratch, lag->loop->regions[0]);
+    Prefetch a = {.ctx = ctx, .func = f, .loop = consumer->loop, .threads = WARP * ir_func_int(f, IR_FN_NUM_WARPS, 1)};
+    OpList ops = ops_collect(ctx->scratch, consumer->loop->regions[0]);
     a.rows = ARENA_ARRAY(ctx->scratch, Row, ops.len + 1);
-    look_early(&a, lag);
-    find_lagging_rows(&a, lag, false, &used);
-    find_lagging_rows(&a, lag, true, &used);
+    look_early(&a, consumer);
+    find_consumer_rows(&a, consumer, false, &used);
+    find_consumer_rows(&a, consumer, true, &used);
     if (!a.count) return;
     ir_func_set_int(f, IR_FN_SHARED_BYTES, used);
     IrBlock *body = a.loop->regions[0];
     IrBuilder before = ir_builder_before(a.loop), head = ir_builder_before(body->first), end = ir_builder_before(body->last);
     IrValue **next = ARENA_ARRAY(ctx->scratch, IrValue *, a.count + 1);
     unsigned carried = 0;
-    copy_turn(&a, lag, &before, ir_const_index(&before, 0));
+    copy_iteration(&a, consumer, &before, ir_const_index(&before, 0));
     wait_for_all(&head);
     for (unsigned i = 0; i < a.count; i++) {
         const Row *r = &a.rows[i];
         if (r->first != r->mapped) sum_from_place(&a, r);
         if (r->mapped) next[carried++] = read_back(&a, r, &end);
     }
-    copy_turn(&a, lag, &end, ir_binary(&end, IR_ADD, body->args[0], ir_const_index(&end, 1)));
+    copy_iteration(&a, consumer, &end, ir_binary(&end, IR_ADD, body->args[0], ir_const_index(&end, 1)));
     carry_rows(&a, next);
     for (unsigned i = 0; i < a.count; i++) {
         if (a.rows[i].mapped && a.rows[i].mapped != a.rows[i].first) ir_op_erase(a.rows[i].mapped);
         ir_op_erase(a.rows[i].first);
     }
-    lag->loop = a.loop;
+    consumer->loop = a.loop;
     IrBuilder after = ir_builder_after(a.loop);
     wait_for_all(&after);
 }

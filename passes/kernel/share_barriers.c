@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analysis/analysis.h"
-#include "lag.h"
+#include "pipelined_consumer.h"
 
 typedef struct {
     bool known; /* nothing else than loads, stores, shuffles and arithmetic */

@@ -26,7 +26,7 @@ typedef struct {
     PointerTable taken; /* ops that only the store needs */
     VEC(IrOp *) ops;    /* the last first */
     int64_t cost;
-} Lone;
+} SingleLane;
 
 static bool tells_warps(const IrValue *v) {
     const IrOp *op = v->def;
@@ -75,7 +75,7 @@ static Content content_of(IrOp *op) {
 }
 
 /* Is every use the store's value, or in an op that is taken? */
-static bool is_for_store(const Lone *l, const IrOp *op, const IrOp *store) {
+static bool is_for_store(const SingleLane *l, const IrOp *op, const IrOp *store) {
     uint32_t yes;
     for (unsigned r = 0; r < op->result_count; r++)
         for (const IrUse *use = op->results[r].uses; use; use = use->next) {
@@ -86,7 +86,7 @@ static bool is_for_store(const Lone *l, const IrOp *op, const IrOp *store) {
     return op->result_count != 0;
 }
 
-static void take_what_is_for(Lone *l, const IrOp *store) {
+static void take_what_is_for(SingleLane *l, const IrOp *store) {
     bool loads = true; /* what was loaded there is still in memory */
     for (IrOp *op = store->prev; op; op = op->prev) {
         Content c = content_of(op);
@@ -99,21 +99,21 @@ static void take_what_is_for(Lone *l, const IrOp *store) {
     }
 }
 
-static bool is_lone_store(const IrOp *op) {
+static bool is_single_lane_store(const IrOp *op) {
     return op->opcode == IR_MEM_STORE && op->operand_count == 4 && asks_for_one(op->operands[3]);
 }
 
 /* Does nothing but numbers and such stores stand behind it? Else what all threads do next would wait at the branch's end. */
 static bool is_last(const IrOp *store) {
     for (const IrOp *op = store->next; op; op = op->next)
-        if (!is_lone_store(op) && !is_terminator(op) && (!ir_has_trait(op, IR_PURE) || op->region_count)) return false;
+        if (!is_single_lane_store(op) && !is_terminator(op) && (!ir_has_trait(op, IR_PURE) || op->region_count)) return false;
     return true;
 }
 
 static void visit(void *ctx, IrOp *op) {
     PassContext *pass = ctx;
-    if (!is_lone_store(op) || !is_last(op)) return;
-    Lone l = {.ctx = pass, .taken = pointer_table(pass->scratch)};
+    if (!is_single_lane_store(op) || !is_last(op)) return;
+    SingleLane l = {.ctx = pass, .taken = pointer_table(pass->scratch)};
     take_what_is_for(&l, op);
     if (l.cost < LEAST) return;
     IrBuilder b = ir_builder_before(op);

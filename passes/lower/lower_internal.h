@@ -117,7 +117,7 @@ double absent_fill(Lower *x, const IrOp *load);
 /* Do the lanes of the tile that are absent along one of `axes` hold `value`? */
 bool absent_holds(Lower *x, const IrValue *tile, uint32_t axes, double value);
 
-/* ---- Rows at odd addresses, held rotated (lower_turned.c) ---- */
+/* ---- Rows at odd addresses, held rotated (lower_rotated.c) ---- */
 
 bool is_rotated(const Lower *x, const Dist *dist);
 /* The elements of one access of a rotated row: a piece, or 1. */
@@ -181,14 +181,14 @@ void lower_combine(Lower *x, IrOp *op);
 IrValue *lower_found_by_blocks(Lower *x, IrValue *value);
 void lower_convert(Lower *x, IrOp *op);
 bool lower_along(Lower *x, IrOp *op); /* false: none of the ops of lower_exchange.c and below */
-void lower_scan(Lower *x, IrOp *op);  /* lower_lines.c */
+void lower_scan(Lower *x, IrOp *op);  /* lower_scan.c */
 void lower_arg(Lower *x, IrOp *op);
 void lower_sort(Lower *x, IrOp *op);         /* lower_sort.c */
 void lower_gemm(Lower *x, IrOp *op);         /* on fragments: CPU */
 IrOp *lower_pair_before(Lower *x, IrOp *op); /* the product that is made with this one (lower_pairs.c) */
 bool lower_pair_waits(Lower *x, IrOp *op);   /* it is made with a later one */
 void lower_buf_op(Lower *x, IrOp *op);       /* staged buffers: GPU */
-void lower_box_op(Lower *x, IrOp *op);       /* the copy engine, its barriers, wgmma (lower_boxes.c) */
+void lower_box_op(Lower *x, IrOp *op);       /* the copy engine, its barriers, wgmma (lower_tma.c) */
 void lower_box_alloc(Lower *x, IrOp *op);    /* a buffer of the copy engine's */
 void lower_box_gemm(Lower *x, IrOp *op);     /* a product of two of them */
 /* Of lanes and warps that hold copies, the first; null: there are none. */

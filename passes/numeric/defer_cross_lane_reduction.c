@@ -21,7 +21,7 @@
 #include <string.h>
 
 /* The switch: 0 adds up in each iteration. */
-enum { SUMS_BEHIND = 1, DEPTH = 16, MOST_SUMS = 16 };
+enum { DEFER_SUMS = 1, DEPTH = 16, MOST_SUMS = 16 };
 
 /* What is linear in a carried value and in sums. */
 typedef struct {
@@ -106,7 +106,7 @@ static void combine(IrOp *loop, unsigned i, int64_t lanes) {
     ir_result(op, 0)->name = parts->name;
 }
 
-static void move_behind(IrOp *loop, unsigned i) {
+static void move_after_loop(IrOp *loop, unsigned i) {
     IrBlock *body = loop->regions[0];
     Linear l = {.carried = body->args[1 + i]};
     if (!is_tile(l.carried) || !is_linear(&l, body->last->operands[i], DEPTH) || !l.count) return;
@@ -120,11 +120,11 @@ static void move_behind(IrOp *loop, unsigned i) {
 static void visit(void *context, IrOp *op) {
     (void)context;
     if (op->opcode != IR_FOR) return;
-    for (unsigned i = 0; i < op->result_count; i++) move_behind(op, i);
+    for (unsigned i = 0; i < op->result_count; i++) move_after_loop(op, i);
 }
 
 bool pass_defer_cross_lane_reduction(PassContext *ctx) {
-    for (IrFunc *f = ctx->module->first; SUMS_BEHIND && f; f = f->next)
+    for (IrFunc *f = ctx->module->first; DEFER_SUMS && f; f = f->next)
         if (f->level == IR_LEVEL_TILE && f->state == IR_STATE_MAPPED) ir_walk(f->body, visit, NULL);
     return true;
 }

@@ -22,9 +22,9 @@ typedef struct {
 typedef struct {
     IrValue *quadrant;  /* modulo 4; of f64 u64, of f32 i32 */
     IrValue *hi, *over; /* the argument less the quadrant's multiple of pi/2 is hi - over */
-} Turn;
+} Angle;
 
-typedef IrValue *(*OfTurn)(Math *m, Turn r);
+typedef IrValue *(*OfAngle)(Math *m, Angle r);
 
 static Types types_of(const Math *m) {
     return (Types){math_type(m, DTYPE_U32), math_type(m, DTYPE_U64), math_type(m, DTYPE_I64)};
@@ -102,7 +102,7 @@ static IrValue *take_quadrant(Math *m, Types t, IrValue *fraction, IrValue **qua
 }
 
 /* x signed, from FEW on; of what is not finite hi is NaN. */
-static Turn reduce_many(Math *m, IrValue *x) {
+static Angle reduce_many(Math *m, IrValue *x) {
     Types t = types_of(m);
     IrValue *a = math_abs(m, x), *negative = math_lt(m, x, math_num(m, 0));
     IrValue *bits = ir_cast(&m->b, math_bits(m, a), t.u32), *words[F32_WINDOW];
@@ -111,7 +111,7 @@ static Turn reduce_many(Math *m, IrValue *x) {
     IrValue *factor = math_op(m, IR_OR, masked(m, bits, 0x7FFFFF), whole(m, t.u32, 0x800000));
     IrValue *digits[F32_WINDOW] = {0};
     add_product(m, t, ir_cast(&m->b, factor, t.u64), words, F32_WINDOW, 0, digits);
-    Turn r;
+    Angle r;
     IrValue *turn = take_quadrant(m, t, join(m, digits[0], digits[1]), &r.quadrant);
     Math w = math_as(m, DTYPE_F64);
     IrValue *angle = math_mul(&w, ir_cast(&w.b, turn, w.f), math_num(&w, 0x1.921fb54442d18p-62));
@@ -128,8 +128,8 @@ static Turn reduce_many(Math *m, IrValue *x) {
 
 /* |x| < FEW. pi/2 = c1 + c2 + c3 + 2^-71, each rounded down to 24 bits so that zeros keep their sign. x - k c1 is exact: below 1, and
  * a multiple of 2^-24; so is hi less it, as what is taken off is a float. */
-static Turn reduce_few(Math *m, IrValue *x) {
-    Turn r;
+static Angle reduce_few(Math *m, IrValue *x) {
+    Angle r;
     IrValue *k = math_nearest(m, x, 0x1.45f306dc9c883p-1, 0, &r.quadrant), *c2 = math_num(m, 0x1.4442dp-24);
     IrValue *t = math_fma(m, k, math_num(m, -0x1.921fb4p+0), x);
     r.hi = math_sub(m, t, math_mul(m, k, c2));
@@ -138,8 +138,8 @@ static Turn reduce_few(Math *m, IrValue *x) {
     return r;
 }
 
-static Turn chosen(Math *m, IrValue *c, Turn a, Turn b) {
-    return (Turn){math_select(m, c, a.quadrant, b.quadrant), math_select(m, c, a.hi, b.hi), math_select(m, c, a.over, b.over)};
+static Angle chosen(Math *m, IrValue *c, Angle a, Angle b) {
+    return (Angle){math_select(m, c, a.quadrant, b.quadrant), math_select(m, c, a.hi, b.hi), math_select(m, c, a.over, b.over)};
 }
 
 /* hi 2^64 + lo >= 0 as a sum of two floats, times 2^-64. */
@@ -151,7 +151,7 @@ static MathPair wide_to_float(Math *m, Types t, IrValue *hi, IrValue *lo) {
     return math_sum(m, first, math_add(m, ir_cast(&m->b, rest, m->f), low));
 }
 
-static Turn reduce_f64(Math *m, IrValue *a) {
+static Angle reduce_f64(Math *m, IrValue *a) {
     Types t = types_of(m);
     IrValue *bits = ir_cast(&m->b, math_bits(m, a), t.u64), *words[F64_WINDOW];
     IrValue *exponent = ir_cast(&m->b, shifted(m, IR_SHR, bits, 52), t.u32);
@@ -161,7 +161,7 @@ static Turn reduce_f64(Math *m, IrValue *a) {
     IrValue *digits[F64_WINDOW] = {0};
     add_product(m, t, masked(m, factor, UINT32_MAX), words, F64_WINDOW, 0, digits);
     add_product(m, t, shifted(m, IR_SHR, factor, 32), words, F64_WINDOW, 1, digits);
-    Turn r;
+    Angle r;
     IrValue *hi = take_quadrant(m, t, join(m, digits[0], digits[1]), &r.quadrant);
     IrValue *sign = shifted(m, IR_SHR, hi, 63); /* all ones when negative */
     IrValue *lo = math_op(m, IR_XOR, join(m, digits[2], digits[3]), ir_cast(&m->b, sign, t.u64));
@@ -177,19 +177,19 @@ static Turn reduce_f64(Math *m, IrValue *a) {
 }
 
 /* a >= 0, f64; arguments below pi/4 are their own remainder, to the last denormal. */
-static Turn reduce(Math *m, IrValue *a) {
+static Angle reduce(Math *m, IrValue *a) {
     IrValue *small = math_lt(m, a, math_num(m, 0.785)), *zero = whole(m, math_type(m, DTYPE_U64), 0);
-    return chosen(m, small, (Turn){zero, a, math_num(m, 0)}, reduce_f64(m, a));
+    return chosen(m, small, (Angle){zero, a, math_num(m, 0)}, reduce_f64(m, a));
 }
 
-static IrValue *sine(Math *m, Turn r) {
+static IrValue *sine(Math *m, Angle r) {
     IrValue *z = math_mul(m, r.hi, r.hi), *cube = math_mul(m, r.hi, z);
     IrValue *p = MATH_POLYNOMIAL(m, z, sin);
     IrValue *slope = math_fma(m, z, math_num(m, 0.5), math_num(m, -1));
     return math_add(m, r.hi, math_fma(m, cube, p, math_mul(m, r.over, slope)));
 }
 
-static IrValue *cosine(Math *m, Turn r) {
+static IrValue *cosine(Math *m, Angle r) {
     IrValue *z = math_mul(m, r.hi, r.hi), *half = math_mul(m, z, math_num(m, 0.5));
     IrValue *one = math_num(m, 1), *w = math_sub(m, one, half);
     IrValue *lost = math_sub(m, math_sub(m, one, w), half);
@@ -208,15 +208,15 @@ static IrValue *finite_only(Math *m, IrValue *a, IrValue *result) {
 
 /* -v where bit 1 of the quadrant is set: by the sign's bit, since a choice would hold a predicate for
  * each element of a tile. */
-static IrValue *turn_sign(Math *m, IrValue *v, IrValue *quadrant) {
+static IrValue *quadrant_sign(Math *m, IrValue *v, IrValue *quadrant) {
     IrValue *bits = math_bits(m, v);
-    IrValue *turned = masked(m, ir_cast(&m->b, quadrant, bits->type), 2);
-    return math_float(m, math_op(m, IR_XOR, bits, shifted(m, IR_SHL, turned, m->wide ? 62 : 30)));
+    IrValue *sign = masked(m, ir_cast(&m->b, quadrant, bits->type), 2);
+    return math_float(m, math_op(m, IR_XOR, bits, shifted(m, IR_SHL, sign, m->wide ? 62 : 30)));
 }
 
 /* Of f32, in fewer steps: z = (hi - over)^2 serves both; `over` is not multiplied by the sine's slope, and is what is taken off last, so
  * that -0 stays. */
-static void sine_and_cosine(Math *m, Turn r, IrValue **s, IrValue **c) {
+static void sine_and_cosine(Math *m, Angle r, IrValue **s, IrValue **c) {
     IrValue *twice = math_mul(m, r.hi, math_add(m, r.over, r.over)), *z = math_fma(m, r.hi, r.hi, math_neg(m, twice));
     double minus[COUNT_OF(math_sin_f32)];
     for (size_t i = 0; i < COUNT_OF(minus); i++) minus[i] = -math_sin_f32[i];
@@ -226,33 +226,33 @@ static void sine_and_cosine(Math *m, Turn r, IrValue **s, IrValue **c) {
     *c = math_fma(m, z, p, math_num(m, 1));
 }
 
-static IrValue *quarter(Math *m, Turn r, unsigned turns) {
+static IrValue *quarter(Math *m, Angle r, unsigned turns) {
     IrValue *q = math_add(m, r.quadrant, whole(m, r.quadrant->type, turns)), *s, *c;
     if (m->wide)
         s = sine(m, r), c = cosine(m, r);
     else
         sine_and_cosine(m, r, &s, &c);
-    return turn_sign(m, math_select(m, has_bit(m, q, 1), c, s), q);
+    return quadrant_sign(m, math_select(m, has_bit(m, q, 1), c, s), q);
 }
 
-static IrValue *sine_of(Math *m, Turn r) {
+static IrValue *sine_of(Math *m, Angle r) {
     return quarter(m, r, 0);
 }
 
-static IrValue *cosine_of(Math *m, Turn r) {
+static IrValue *cosine_of(Math *m, Angle r) {
     return quarter(m, r, 1);
 }
 
-static IrValue *tangent_of(Math *m, Turn r) {
+static IrValue *tangent_of(Math *m, Angle r) {
     IrValue *s = sine(m, r), *c = cosine(m, r), *turn = has_bit(m, r.quadrant, 1);
     IrValue *top = math_select(m, turn, math_neg(m, c), s);
     return math_div(m, top, math_select(m, turn, s, c));
 }
 
 /* f of x, f32. The branch's result is the function's, so that a tile's lanes hold one number each behind their branches. */
-static IrValue *of_f32(Math *m, IrValue *x, OfTurn f) {
+static IrValue *of_f32(Math *m, IrValue *x, OfAngle f) {
     IrValue *is_few = math_lt(m, math_abs(m, x), math_num(m, FEW));
-    Turn few = reduce_few(m, x);
+    Angle few = reduce_few(m, x);
     if (!m->machine) return f(m, chosen(m, is_few, few, reduce_many(m, x)));
     IrValue *near = f(m, few);
     IrOp *branch = ir_op_create(&m->b, IR_IF, 1, &is_few, 1, &m->f);

@@ -2,7 +2,7 @@
  *
  * what:   a kernel that loads rows of symbolic extent, scans them in one direction and stores one tile of them gets a sibling: one more
  *         step behind it, in which the blocks of a cluster hold consecutive parts of a row (attribute `cluster`, and `blocks_in_order`
- *         for the layouts). Each block scans its part and sends its total to the others (lower_lines.c). A row that is longer than all
+ *         for the layouts). Each block scans its part and sends its total to the others (lower_scan.c). A row that is longer than all
  *         blocks hold at once goes chunk by chunk, each chunk spread over the cluster. The sizes of the launch decide which of the two
  *         grids is empty: the original kernel takes rows that one block scans in a single chunk, and rows that are numerous enough to
  *         fill the machine, unless they also fill the lanes of the cluster's blocks. If no case has such sizes, nothing changes.
@@ -31,7 +31,7 @@ typedef struct {
     IrFunc *func;
     int64_t lane_bytes;       /* that a lane loads and stores */
     DerivedSymbol room, used; /* how much longer rows are than they have to be, or fewer; 1 where they are, else 0 */
-} ScanSpread;
+} ClusterScan;
 
 /* Does the op neither fold nor move lanes, or scan a row of numbers that a block can send? */
 static bool is_taken(const Axes *axes, const IrOp *op, size_t index, unsigned *scans, int *reverse) {
@@ -86,7 +86,7 @@ static int64_t bytes_of_lane(const Axes *axes, const OpList *ops, size_t index) 
 }
 
 /* The most rows that are a cluster's each. */
-static const Aff *most_rows(const ScanSpread *s, const Aff *extent) {
+static const Aff *most_rows(const ClusterScan *s, const Aff *extent) {
     const Target *t = s->ctx->target;
     AffCtx *c = s->ctx->module->affs;
     int64_t places = (int64_t)t->sms / BLOCKS;
@@ -101,19 +101,19 @@ static const Aff *most_rows(const ScanSpread *s, const Aff *extent) {
 }
 
 /* Positive where a launch's rows are. */
-static const Aff *room_for(const ScanSpread *s, const Aff *rows, const Aff *extent) {
+static const Aff *room_for(const ClusterScan *s, const Aff *rows, const Aff *extent) {
     AffCtx *c = s->ctx->module->affs;
     const Aff *few = aff_sub(c, aff_add(c, most_rows(s, extent), aff_const(c, 1)), rows);
     return aff_max(c, aff_const(c, 0),
                    aff_min(c, aff_sub(c, extent, aff_const(c, s->ctx->target->row_large)), few)); /* symbols are not negative */
 }
 
-static const Aff *used_with(const ScanSpread *s, const Aff *room) {
+static const Aff *used_with(const ClusterScan *s, const Aff *room) {
     AffCtx *c = s->ctx->module->affs;
     return aff_min(c, aff_const(c, 1), room);
 }
 
-static bool find(ScanSpread *s) {
+static bool find(ClusterScan *s) {
     const Target *t = s->ctx->target;
     OpList ops = ops_collect(s->ctx->scratch, s->func->body);
     const Axes *axes = axes_analyse(s->ctx->scratch, s->func);
@@ -131,7 +131,7 @@ static bool find(ScanSpread *s) {
     return false;
 }
 
-static void spread(ScanSpread *s) {
+static void make_sibling(ClusterScan *s) {
     IrModule *m = s->ctx->module;
     const char *name = s->func->name;
     int64_t step = ir_func_int(s->func, IR_FN_STEP, 0), lanes = BLOCKS * s->ctx->target->row_chunk;
@@ -156,8 +156,8 @@ bool pass_cluster_scan(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first, *next; f; f = next) {
         next = f->next;
         if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN) continue;
-        ScanSpread found = {.ctx = ctx, .func = f};
-        if (find(&found)) spread(&found);
+        ClusterScan found = {.ctx = ctx, .func = f};
+        if (find(&found)) make_sibling(&found);
     }
     return true;
 }

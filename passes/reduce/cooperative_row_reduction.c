@@ -25,13 +25,13 @@ enum { MOST_FOLDS = 3, ELEMENT_BYTES = 4, LITTLE = 4, LOOPS = 3 };
 /* How rows are cut into chunks, and what holds these: `threads` of `lanes` each, `blocks` a multiprocessor; the blocks of `teams` rows are resident. */
 typedef struct {
     int64_t threads, lanes, blocks, teams;
-    bool lags; /* a chunk is mapped behind the sums of the next one */
+    bool pipelined; /* a chunk is mapped behind the sums of the next one */
 } Shape;
 
 /* A thread's lanes fill half of its registers; as much again is under way to the shared memory. Blocks wait at a counter. */
 static const Shape meeting = {.threads = 512, .lanes = 64, .blocks = 1, .teams = 2};
 /* Blocks publish sums that others await, and map a chunk while the row's other blocks sum theirs. */
-static const Shape lagging = {.threads = 512, .lanes = 64, .blocks = 1, .teams = 1, .lags = true};
+static const Shape pipelined_shape = {.threads = 512, .lanes = 64, .blocks = 1, .teams = 1, .pipelined = true};
 
 typedef struct {
     IrFunc *func;
@@ -424,10 +424,10 @@ static const Aff *used_with(const Rows *r, const Aff *sms) {
 }
 
 /* Are the partial results sums that can be awaited themselves? They add the same as -0, and their bits are 0 before. */
-static bool may_lag(const Rows *r) {
+static bool may_pipeline(const Rows *r) {
     const Target *t = r->ctx->target;
-    int64_t room = t->shared_bytes_sm / lagging.blocks,
-            own = lagging.threads * lagging.lanes * (int64_t)dtype_size(r->load->operands[0]->type->dtype);
+    int64_t room = t->shared_bytes_sm / pipelined_shape.blocks,
+            own = pipelined_shape.threads * pipelined_shape.lanes * (int64_t)dtype_size(r->load->operands[0]->type->dtype);
     for (unsigned i = 0; i < r->fold_count; i++)
         if (strcmp(ir_attr_str(r->folds[i], "kind", ""), "add") != 0 || r->folds[i]->results[0].type->dtype != DTYPE_F32) return false;
     return target_has(t, TARGET_CP_ASYNC) && own < (room < t->shared_bytes_block ? room : t->shared_bytes_block);
@@ -442,7 +442,7 @@ static bool find(Rows *r, IrFunc *a) {
     int64_t step = ir_func_int(a, IR_FN_STEP, 0);
     if (ir_func_int(f, IR_FN_STEP, 0) != step + 1 || ir_func_int(b, IR_FN_STEP, 0) != step + 2) return false;
     if (!read_part(r, a) || !read_finish(r, f)) return false;
-    if (may_lag(r)) r->shape = &lagging;
+    if (may_pipeline(r)) r->shape = &pipelined_shape;
     r->part_row = r->stores[0]->operands[2 + r->row_axis];
     r->part_inner = r->stores[0]->operands[3 - r->row_axis];
     if (!read_map(r, b) || !is_alone(r) || !have_same_sizes(r)) return false;
@@ -706,7 +706,7 @@ static void keep(Rows *r) {
     IrFunc *old[] = {r->part.func, r->finish.func, r->map.func};
     int64_t step = ir_func_int(old[0], IR_FN_STEP, 0);
     r->used = derived_symbol(m, "kept", used_with(r, aff_sym(m->affs, "num_sms")));
-    if (!r->shape->lags) r->counters = param_new_name(m, "arrived");
+    if (!r->shape->pipelined) r->counters = param_new_name(m, "arrived");
     for (unsigned i = 0; i < r->fold_count; i++) r->sums[i] = param_new_name(m, arena_printf(m->arena, "%s_all", r->partials[i]));
     steps_make_room(m, step + 2, 3);
     IrFunc *shares = add_step(r, old[0], "shares"), *zeros = add_step(r, old[0], "zeros"), *kept = add_step(r, old[2], "kept");

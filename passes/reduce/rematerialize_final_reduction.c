@@ -3,7 +3,7 @@
  *
  * what:   step F reduces only workspaces that earlier steps wrote, and stores single elements V[r]; one later step B alone loads V[r'].
  *         B gets a sibling that recomputes V[r'] where it needs it, which saves one launch. The sibling is used if a block of F reduces
- *         at most NEAR_LANES numbers and all blocks of B run at once. The sizes of the launch decide which grids are empty: those of F
+ *         at most FINISH_LANES numbers and all blocks of B run at once. The sizes of the launch decide which grids are empty: those of F
  *         and B, or that of the sibling. The sibling is made only if a case has such a size.
  * needs:  tile functions in state open, after split_reduction; target cuda
  * keeps:  values but for the order in which floats are summed; names
@@ -12,14 +12,14 @@
  *
  *     @finish: parallel(0, M) (%r) { %s = tile.reduce(tile.load(%W, %r, 0, N)); tile.store(%s, %V, %r) }
  *     @map:    parallel(0, M) (%m) { %x = tile.load(%X, %m, ..); %v = tile.load(%V, %m); tile.store(f(%x, %v), ..) }
- *  => @near:   parallel(0, M) (%m) { %x = tile.load(%X, %m, ..); %s = tile.reduce(tile.load(%W, %m, 0, N)); tile.store(f(%x, %s), ..) }
+ *  => @chosen:   parallel(0, M) (%m) { %x = tile.load(%X, %m, ..); %s = tile.reduce(tile.load(%W, %m, 0, N)); tile.store(f(%x, %s), ..) }
  */
 #include <string.h>
 
 #include "tile/split.h"
 
-/* NEAR_LANES 0: no step is repeated. BLOCKS a multiprocessor run at once. */
-enum { NEAR_LANES = 256, BLOCKS = 8, MOST_VALUES = 4 };
+/* FINISH_LANES 0: no step is repeated. BLOCKS a multiprocessor run at once. */
+enum { FINISH_LANES = 256, BLOCKS = 8, MOST_VALUES = 4 };
 
 typedef struct {
     PassContext *ctx;
@@ -30,7 +30,7 @@ typedef struct {
     IrValue *row;     /* of the finish: the loop's number that the stores are indexed by; null: a constant */
     const Aff *lanes; /* that a block of the finish folds */
     const Aff *used;
-} Near;
+} Rematerialize;
 
 /* ---- The finish ---- */
 
@@ -45,7 +45,7 @@ static bool is_plain(const IrOp *op) {
            is_scalar_arithmetic(op);
 }
 
-static bool take_load(Near *n, const IrOp *load) {
+static bool take_load(Rematerialize *n, const IrOp *load) {
     const IrType *t = load->results[0].type;
     AffCtx *c = n->ctx->module->affs;
     if (is_stored_to(load->operands[0]) || load->operands[0]->def || ir_attr(load, "steps") || strchr(ir_attr_str(load, "axes", ""), 'g'))
@@ -55,7 +55,7 @@ static bool take_load(Near *n, const IrOp *load) {
     return true;
 }
 
-static bool take_store(Near *n, const IrOp *store) {
+static bool take_store(Rematerialize *n, const IrOp *store) {
     if (store->operand_count != 3) return false;
     const IrValue *memory = store->operands[1], *index = store->operands[2];
     int64_t at;
@@ -69,7 +69,7 @@ static bool take_store(Near *n, const IrOp *store) {
     return true;
 }
 
-static bool read_finish(Near *n) {
+static bool read_finish(Rematerialize *n) {
     n->ops = ops_collect(n->ctx->scratch, n->finish->body);
     n->count = 0;
     n->lanes = aff_const(n->ctx->module->affs, 0);
@@ -97,7 +97,7 @@ static IrOp *load_of_value(const IrFunc *func, const char *name) {
     return use->op->results[0].type->rank || strcmp(ir_attr_str(use->op, "axes", ""), "p") != 0 ? NULL : use->op;
 }
 
-static const char *value_name(const Near *n, unsigned i) {
+static const char *value_name(const Rematerialize *n, unsigned i) {
     return n->finish->params[n->stores[i]->operands[1]->index].name;
 }
 
@@ -107,7 +107,7 @@ static bool uses(const IrFunc *func, const char *name) {
 }
 
 /* The only step that uses what is stored, and it comes later. */
-static IrFunc *only_user(const Near *n) {
+static IrFunc *only_user(const Rematerialize *n) {
     IrFunc *user = NULL;
     for (IrFunc *g = n->ctx->module->first; g; g = g->next)
         for (unsigned i = 0; i < n->count && g->level == IR_LEVEL_TILE && g != n->finish; i++) {
@@ -120,7 +120,7 @@ static IrFunc *only_user(const Near *n) {
 }
 
 /* Loops of the finish beside that over rows say for which sizes it is; the step behind it must have them, too. */
-static bool same_conditions(const Near *n, const OpList *ops) {
+static bool same_conditions(const Rematerialize *n, const OpList *ops) {
     IrModule *m = n->ctx->module;
     for (size_t i = 0; i < n->ops.len; i++) {
         const IrOp *loop = n->ops.data[i];
@@ -133,7 +133,7 @@ static bool same_conditions(const Near *n, const OpList *ops) {
 }
 
 /* Does a step between the two write what the finish loads? */
-static bool is_written_between(const Near *n, const char *name) {
+static bool is_written_between(const Rematerialize *n, const char *name) {
     int64_t from = ir_func_int(n->finish, IR_FN_STEP, 0), to = ir_func_int(n->map, IR_FN_STEP, 0);
     for (const IrFunc *g = n->ctx->module->first; g; g = g->next) {
         int64_t step = ir_func_int(g, IR_FN_STEP, 0);
@@ -143,7 +143,7 @@ static bool is_written_between(const Near *n, const char *name) {
     return false;
 }
 
-static bool reads_map(Near *n) {
+static bool reads_map(Rematerialize *n) {
     IrModule *m = n->ctx->module;
     AffCtx *c = m->affs;
     OpList ops = ops_collect(n->ctx->scratch, n->map->body);
@@ -164,7 +164,7 @@ static bool reads_map(Near *n) {
         if (is_written_between(n, n->finish->params[memory->index].name)) return false;
         if (here && (is_stored_to((IrValue *)here) || (here->uses && here->type != memory->type))) return false;
     }
-    const Aff *one = aff_const(c, 1), *little = aff_sub(c, aff_const(c, NEAR_LANES + 1), n->lanes);
+    const Aff *one = aff_const(c, 1), *little = aff_sub(c, aff_const(c, FINISH_LANES + 1), n->lanes);
     const Aff *few = aff_sub(c, aff_const(c, BLOCKS * n->ctx->target->sms + 1), blocks);
     n->used = aff_max(c, aff_const(c, 0), aff_min(c, one, aff_min(c, little, few)));
     return true;
@@ -173,7 +173,7 @@ static bool reads_map(Near *n) {
 /* ---- The sibling ---- */
 
 /* Symbols that are computed once a launch, and memory, as the finish has them. */
-static void add_params(const Near *n, IrFunc *func, bool memory) {
+static void add_params(const Rematerialize *n, IrFunc *func, bool memory) {
     for (unsigned i = 0; i < n->finish->param_count; i++) {
         const IrParam *p = &n->finish->params[i];
         const IrValue *arg = param_named(n->finish, p->name);
@@ -189,7 +189,7 @@ static void add_params(const Near *n, IrFunc *func, bool memory) {
 }
 
 /* Does the op, or one inside of it, use one of the values? */
-static bool needs_value(const Near *n, IrOp *const *loads, const IrOp *op) {
+static bool needs_value(const Rematerialize *n, IrOp *const *loads, const IrOp *op) {
     for (unsigned i = 0; i < n->count; i++)
         for (const IrUse *use = loads[i]->results[0].uses; use; use = use->next)
             if (use->op == op || is_inside_op(use->op->block, op)) return true;
@@ -197,18 +197,18 @@ static bool needs_value(const Near *n, IrOp *const *loads, const IrOp *op) {
 }
 
 /* As few lanes as there are at such sizes. */
-static void bound_lanes(const Near *n, IrFunc *func) {
+static void bound_lanes(const Rematerialize *n, IrFunc *func) {
     end_folds(n->ctx, func);
     for (;;) {
         Axes *axes = axes_analyse(n->ctx->scratch, func);
         size_t index = 0;
         while (index < axes_count(axes) && axes_class(axes, index)->constant >= 0) index++;
         if (index == axes_count(axes)) return;
-        axes_set_extent(axes, index, NEAR_LANES);
+        axes_set_extent(axes, index, FINISH_LANES);
     }
 }
 
-static void make_near(const Near *n, IrFunc *func) {
+static void make_sibling(const Rematerialize *n, IrFunc *func) {
     IrValueMap *map = ir_value_map_create(n->ctx->scratch);
     IrOp *loads[MOST_VALUES], *before;
     for (unsigned i = 0; i < n->count; i++) loads[i] = load_of_value(func, value_name(n, i));
@@ -230,29 +230,29 @@ static void make_near(const Near *n, IrFunc *func) {
     bound_lanes(n, func);
 }
 
-static void repeat(const Near *n) {
+static void repeat(const Rematerialize *n) {
     IrModule *m = n->ctx->module;
     int64_t step = ir_func_int(n->map, IR_FN_STEP, 0);
-    DerivedSymbol near = derived_symbol(m, "near", n->used);
-    const Aff *apart = aff_sub(m->affs, aff_const(m->affs, 1), near.name);
+    DerivedSymbol chosen = derived_symbol(m, "near", n->used);
+    const Aff *apart = aff_sub(m->affs, aff_const(m->affs, 1), chosen.name);
     IrFunc *func = ir_func_clone(n->map, n->map->name);
     steps_make_room(m, step, 1);
     step_name(func, step_new_name(m, n->map->name, "near"), step + 1);
     add_params(n, func, true);
     add_params(n, n->map, false);
-    func_add_symbol(func, near);
-    func_add_symbol(n->map, near);
-    func_add_symbol(n->finish, near);
-    make_near(n, func);
-    step_repeat(func, near.name, "near");
+    func_add_symbol(func, chosen);
+    func_add_symbol(n->map, chosen);
+    func_add_symbol(n->finish, chosen);
+    make_sibling(n, func);
+    step_repeat(func, chosen.name, "near");
     step_repeat(n->map, apart, "apart");
     step_repeat(n->finish, apart, "apart");
 }
 
 bool pass_rematerialize_final_reduction(PassContext *ctx) {
-    for (IrFunc *f = ctx->module->first; f && NEAR_LANES && ctx->target->sms; f = f->next) {
+    for (IrFunc *f = ctx->module->first; f && FINISH_LANES && ctx->target->sms; f = f->next) {
         if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN) continue;
-        Near n = {.ctx = ctx, .finish = f};
+        Rematerialize n = {.ctx = ctx, .finish = f};
         if (!read_finish(&n) || !(n.map = only_user(&n)) || !reads_map(&n)) continue;
         if (step_is_asked_for(ctx, f, n.used)) repeat(&n);
     }

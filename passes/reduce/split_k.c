@@ -2,7 +2,7 @@
  *
  * what:   a kernel of parallel loops around one serial loop of gemms, whose carried tiles are sums that begin at 0, becomes four steps:
  *           part      the loop's iterations in `parts` pieces, each a block; its sums go to a workspace
- *           sum       of the parts behind the first, in their order, where they are more than MOST_NEAR
+ *           sum       of the parts behind the first, in their order, where they are more than MOST_IN_FINISH
  *           finish    the kernel with the parts, or the first and the sum of the others, in place of the loop
  *           as it was
  *         The sizes of a launch decide which grids are empty: either the last, or those before it. K is split if there are so few tiles
@@ -36,7 +36,7 @@ enum {
     LEAST_TRIPS = 4,
     MARGIN_PERCENT = 20,
     PARTS_AT_ONCE = 16,
-    MOST_NEAR = 4,
+    MOST_IN_FINISH = 4,
     MOST_PICOSECONDS = 1 << 30
 };
 
@@ -220,7 +220,7 @@ static bool is_worth_it(Split *s) {
     if (!choose_tiles(s, &cost, &machine, beside)) return false;
     const Aff *most = most_parts(s, resident), *one = aff_const(c, 1);
     const Aff *used = used_behind(s, most, saving(s, &cost, &machine, (double)beside, most), resident);
-    s->may_be_far = step_is_asked_for(s->ctx, s->func, aff_min(c, used, aff_sub(c, most, aff_const(c, MOST_NEAR))));
+    s->may_be_far = step_is_asked_for(s->ctx, s->func, aff_min(c, used, aff_sub(c, most, aff_const(c, MOST_IN_FINISH))));
     if (s->waves) {
         s->whole = derived_symbol(s->ctx->module, "whole", s->waves);
         s->waves = s->whole.name;
@@ -232,7 +232,7 @@ static bool is_worth_it(Split *s) {
                              used_behind(s, s->most.name, saving(s, &cost, &machine, (double)beside, s->most.name), resident));
     s->span = derived_symbol(s->ctx->module, "span", aff_max(c, one, aff_ceildiv(c, s->trips, aff_max(c, one, s->most.name))));
     s->parts = derived_symbol(s->ctx->module, "parts", aff_mul(c, s->used.name, aff_ceildiv(c, s->trips, s->span.name)));
-    const Aff *beyond = aff_sub(c, s->parts.name, aff_const(c, MOST_NEAR));
+    const Aff *beyond = aff_sub(c, s->parts.name, aff_const(c, MOST_IN_FINISH));
     s->far = derived_symbol(s->ctx->module, "far", aff_max(c, aff_const(c, 0), aff_min(c, one, beyond)));
     return true;
 }
@@ -302,10 +302,10 @@ static void number_through(const Split *s, IrFunc *func, const Aff *count, const
     IrValue *rest = ir_binary(&b, IR_ADD, ir_aff_emit(&b, first), through->regions[0]->args[0]);
     for (size_t i = loops.len; i-- > 0;) {
         IrOp *loop = loops.data[i];
-        IrValue *trips = ir_aff_emit(&b, loop_trips(m, loop)), *turn = i ? ir_binary(&b, IR_MOD, rest, trips) : rest;
+        IrValue *trips = ir_aff_emit(&b, loop_trips(m, loop)), *iteration = i ? ir_binary(&b, IR_MOD, rest, trips) : rest;
         rest = i ? ir_binary(&b, IR_FLOORDIV, rest, trips) : rest;
         IrValue *begin = ir_aff_emit(&b, ir_aff_of(m, loop->operands[0])), *step = ir_aff_emit(&b, ir_aff_of(m, loop->operands[2]));
-        ir_replace_uses(loop->regions[0]->args[0], ir_binary(&b, IR_ADD, begin, ir_binary(&b, IR_MUL, turn, step)));
+        ir_replace_uses(loop->regions[0]->args[0], ir_binary(&b, IR_ADD, begin, ir_binary(&b, IR_MUL, iteration, step)));
     }
     for (size_t i = 0; i < loops.len; i++) {
         for (IrOp *op = loops.data[i]->regions[0]->first, *next; op; op = next) {
@@ -332,8 +332,9 @@ static IrValue *first_row(const Split *s, IrBuilder *b, const OpList *ops) {
     for (size_t i = 0; i < ops->len; i++) {
         const IrOp *loop = ops->data[i];
         if (loop->opcode != IR_PARALLEL) continue;
-        IrValue *turn = ir_binary(b, IR_FLOORDIV, ir_binary(b, IR_SUB, loop->regions[0]->args[0], loop->operands[0]), loop->operands[2]);
-        number = ir_binary(b, IR_ADD, ir_binary(b, IR_MUL, number, ir_aff_emit(b, loop_trips(b->module, loop))), turn);
+        IrValue *iteration =
+            ir_binary(b, IR_FLOORDIV, ir_binary(b, IR_SUB, loop->regions[0]->args[0], loop->operands[0]), loop->operands[2]);
+        number = ir_binary(b, IR_ADD, ir_binary(b, IR_MUL, number, ir_aff_emit(b, loop_trips(b->module, loop))), iteration);
     }
     return ir_binary(b, IR_MUL, number, ir_const_index(b, s->rows));
 }

@@ -62,11 +62,11 @@ typedef struct {
     DerivedSymbol most, used, pieces, parts;
     const char *workspaces[MOST_FOLDS];
     unsigned axis[MOST_FOLDS]; /* in place: which axis of the workspace holds the parts */
-} Spread;
+} SplitReduction;
 
 /* ---- Which kernels ---- */
 
-static bool is_whole_load(const Spread *s, const IrOp *load) {
+static bool is_whole_load(const SplitReduction *s, const IrOp *load) {
     IrModule *m = s->ctx->module;
     unsigned operand, tensor_axis;
     int64_t begin;
@@ -87,7 +87,7 @@ static unsigned fold_axis(const IrOp *fold) {
 }
 
 /* The index of the best along the axis, of elements that a load alone gave: the finish reads them again. */
-static bool is_plain_arg(const Spread *s, const IrOp *op) {
+static bool is_plain_arg(const SplitReduction *s, const IrOp *op) {
     const IrOp *load = op->operands[0]->def;
     if (ir_attr_int(op, "axis", -1) != axes_find(s->axes, op->operands[0], s->index)) return false;
     if (!load || load->opcode != IR_TILE_LOAD || ir_attr(load, "steps") || op->results[0].type->dtype != DTYPE_I64) return false;
@@ -98,7 +98,7 @@ static bool is_plain_arg(const Spread *s, const IrOp *op) {
 }
 
 /* Is it a sum, product or extreme along the axis alone, whose parts lose nothing in memory? */
-static bool is_plain_fold(const Spread *s, const IrOp *op) {
+static bool is_plain_fold(const SplitReduction *s, const IrOp *op) {
     static const char *const kinds[] = {"add", "mul", "max", "min"};
     if (op->opcode == IR_TILE_ARG) return is_plain_arg(s, op);
     const IrAttr *axes = ir_attr(op, "axes");
@@ -112,7 +112,7 @@ static bool is_plain_fold(const Spread *s, const IrOp *op) {
 }
 
 /* Its other extents, or -1 where one is not constant. */
-static int64_t others_of(const Spread *s, const IrValue *v) {
+static int64_t others_of(const SplitReduction *s, const IrValue *v) {
     int64_t product = 1;
     int axis = axes_find(s->axes, v, s->index);
     for (unsigned i = 0; i < v->type->rank; i++) {
@@ -126,7 +126,7 @@ static int64_t others_of(const Spread *s, const IrValue *v) {
 }
 
 /* May the op be done a part at a time? */
-static bool is_taken(Spread *s, const IrOp *op) {
+static bool is_taken(SplitReduction *s, const IrOp *op) {
     if (op->opcode == IR_TILE_LOAD && !is_whole_load(s, op)) return false;
     if (is_fold(op)) return is_plain_fold(s, op);
     bool other = op->opcode == IR_TILE_LOAD || op->opcode == IR_CONST || op->opcode == IR_TILE_BROADCAST;
@@ -142,7 +142,7 @@ static bool is_loaded(const PointerTable *loaded, const IrOp *op) {
 }
 
 /* Do all ops along the axis feed reductions that need nothing of each other? Adds up what a lane costs. */
-static bool follow(Spread *s, int64_t *weight) {
+static bool follow(SplitReduction *s, int64_t *weight) {
     PointerTable behind = pointer_table(s->ctx->scratch), loaded = pointer_table(s->ctx->scratch);
     *weight = 0;
     for (size_t i = 0; i < s->ops.len; i++) {
@@ -168,30 +168,30 @@ static bool follow(Spread *s, int64_t *weight) {
 }
 
 /* A part is a multiple of so many lanes: what is worth a block, and a chunk of split_passes at least. */
-static int64_t lanes_of_unit(const Spread *s, int64_t weight) {
+static int64_t lanes_of_unit(const SplitReduction *s, int64_t weight) {
     int64_t chunk = s->ctx->target->row_chunk / axes_others(s->axes, s->index, 1, 1), unit = LEAST_UNIT;
     while (2 * unit * weight <= PART_BYTES || 2 * unit <= chunk) unit *= 2;
     return unit;
 }
 
-static bool has_arg(const Spread *s) {
+static bool has_arg(const SplitReduction *s) {
     for (unsigned i = 0; i < s->fold_count; i++)
         if (s->ops.data[s->folds[i]]->opcode == IR_TILE_ARG) return true;
     return false;
 }
 
-static const Aff *units_of(const Spread *s) {
+static const Aff *units_of(const SplitReduction *s) {
     AffCtx *c = s->ctx->module->affs;
     return aff_ceildiv(c, axes_class(s->axes, s->index)->extent, aff_const(c, s->unit));
 }
 
-static const Aff *parts_for(const Spread *s, int64_t blocks) {
+static const Aff *parts_for(const SplitReduction *s, int64_t blocks) {
     AffCtx *c = s->ctx->module->affs;
     return aff_floordiv(c, aff_const(c, blocks * s->ctx->target->sms), aff_max(c, aff_const(c, 1), s->iterations));
 }
 
 /* How many parts there may be of an iteration, so that the machine is filled, and evenly. */
-static const Aff *room(const Spread *s) {
+static const Aff *room(const SplitReduction *s) {
     AffCtx *c = s->ctx->module->affs;
     if (has_arg(s)) return aff_min(c, aff_const(c, ARG_PARTS), parts_for(s, ARG_BLOCKS));
     const Aff *zero = aff_const(c, 0);
@@ -202,19 +202,19 @@ static const Aff *room(const Spread *s) {
     return aff_max(c, parts_for(s, BLOCKS), aff_min(c, even, parts_for(s, EVEN_BLOCKS * s->together)));
 }
 
-static const Aff *used_with(const Spread *s, const Aff *most) {
+static const Aff *used_with(const SplitReduction *s, const Aff *most) {
     AffCtx *c = s->ctx->module->affs;
     const Aff *enough = aff_sub(c, most, aff_const(c, LEAST_PARTS - 1));
     return aff_max(c, aff_const(c, 0), aff_min(c, aff_const(c, 1), aff_min(c, enough, s->iterations)));
 }
 
 /* No fewer than there are parts, in few words: of workspaces. */
-static const Aff *room_in_memory(const Spread *s) {
+static const Aff *room_in_memory(const SplitReduction *s) {
     return aff_add(s->ctx->module->affs, parts_for(s, BLOCKS), aff_const(s->ctx->module->affs, EVEN_PARTS));
 }
 
 /* The most parts that there may be; 1 where the kernel is spread, else 0; units in a part; parts, of which there is 1 where it is not. */
-static void name_symbols(Spread *s) {
+static void name_symbols(SplitReduction *s) {
     AffCtx *c = s->ctx->module->affs;
     const Aff *one = aff_const(c, 1);
     s->most = derived_symbol(s->ctx->module, "most", aff_min(c, room(s), units_of(s)));
@@ -225,7 +225,7 @@ static void name_symbols(Spread *s) {
 }
 
 /* In the finish, what was absent along other axes is what the loads of the workspace leave out: from a lane on. */
-static bool ends_are_known(const Spread *s) {
+static bool ends_are_known(const SplitReduction *s) {
     for (unsigned i = 0; i < s->fold_count; i++) {
         const IrOp *fold = s->ops.data[s->folds[i]];
         Presence p = presence_of(s->ctx, fold->operands[0]);
@@ -238,7 +238,7 @@ static bool ends_are_known(const Spread *s) {
     return true;
 }
 
-static bool find_along(Spread *s, size_t index) {
+static bool find_along(SplitReduction *s, size_t index) {
     const AxisClass *c = axes_class(s->axes, index);
     s->index = index;
     s->fold_count = 0;
@@ -253,7 +253,7 @@ static bool find_along(Spread *s, size_t index) {
     return step_is_asked_for(s->ctx, s->func, s->used_here) && ends_are_known(s);
 }
 
-static bool find(Spread *s) {
+static bool find(SplitReduction *s) {
     s->ops = ops_collect(s->ctx->scratch, s->func->body);
     s->axes = axes_analyse(s->ctx->scratch, s->func);
     s->iterations = parallel_iterations(s->ctx->module, &s->ops);
@@ -288,7 +288,7 @@ static bool reads_to_fold(IrModule *m, const IrValue *memory, unsigned axis, con
 }
 
 /* The axis of the workspace along which all other kernels reduce it; -1: none. */
-static int axis_to_fold(const Spread *s, const char *workspace, const char *kind) {
+static int axis_to_fold(const SplitReduction *s, const char *workspace, const char *kind) {
     IrModule *m = s->ctx->module;
     const IrType *type = param_named(s->func, workspace)->type;
     for (unsigned axis = 0; axis < type->rank; axis++) {
@@ -303,7 +303,7 @@ static int axis_to_fold(const Spread *s, const char *workspace, const char *kind
 }
 
 /* Does the kernel do no more than to store each of its reductions in an element of a workspace of its own? */
-static bool may_stay_in_place(Spread *s) {
+static bool may_stay_in_place(SplitReduction *s) {
     size_t stores = 0;
     for (size_t i = 0; i < s->ops.len; i++) stores += s->ops.data[i]->opcode == IR_TILE_STORE;
     if (stores != s->fold_count) return false;
@@ -337,7 +337,7 @@ static const IrType *tile_with_extent(IrModule *m, const IrType *t, unsigned axi
 }
 
 /* `parts` numbers in place of each along the axis. */
-static void widen(const Spread *s, IrFunc *func, const char *workspace, unsigned axis) {
+static void widen(const SplitReduction *s, IrFunc *func, const char *workspace, unsigned axis) {
     IrModule *m = s->ctx->module;
     IrValue *memory = param_named(func, workspace);
     const Aff *extent = aff_mul(m->affs, memory->type->extents[axis], s->parts.name);
@@ -354,7 +354,7 @@ static void widen(const Spread *s, IrFunc *func, const char *workspace, unsigned
 
 /* ---- The steps ---- */
 
-static void add_symbols(const Spread *s, IrFunc *func) {
+static void add_symbols(const SplitReduction *s, IrFunc *func) {
     func_add_symbol(func, s->most);
     func_add_symbol(func, s->used);
     func_add_symbol(func, s->pieces);
@@ -367,14 +367,15 @@ static IrValue *iteration(IrBuilder *b, const OpList *ops) {
     for (size_t i = 0; i < ops->len; i++) {
         const IrOp *loop = ops->data[i];
         if (loop->opcode != IR_PARALLEL) continue;
-        IrValue *turn = ir_binary(b, IR_FLOORDIV, ir_binary(b, IR_SUB, loop->regions[0]->args[0], loop->operands[0]), loop->operands[2]);
-        number = ir_binary(b, IR_ADD, ir_binary(b, IR_MUL, number, ir_aff_emit(b, loop_trips(b->module, loop))), turn);
+        IrValue *iteration =
+            ir_binary(b, IR_FLOORDIV, ir_binary(b, IR_SUB, loop->regions[0]->args[0], loop->operands[0]), loop->operands[2]);
+        number = ir_binary(b, IR_ADD, ir_binary(b, IR_MUL, number, ir_aff_emit(b, loop_trips(b->module, loop))), iteration);
     }
     return number;
 }
 
 /* Of the parts of one reduction: by iteration, then as the reduced tile, with the parts in place of the axis. */
-static const IrType *parts_type(const Spread *s, const IrOp *fold) {
+static const IrType *parts_type(const SplitReduction *s, const IrOp *fold) {
     const IrType *t = fold->operands[0]->type;
     unsigned own = fold_axis(fold);
     const Aff *extents[IR_SLICE_MAX_RANK + 1] = {s->iterations};
@@ -383,7 +384,7 @@ static const IrType *parts_type(const Spread *s, const IrOp *fold) {
 }
 
 /* Workspaces for the parts, in the two functions that use them. */
-static void add_workspaces(Spread *s, IrFunc *part, IrFunc *finish) {
+static void add_workspaces(SplitReduction *s, IrFunc *part, IrFunc *finish) {
     AffCtx *c = s->ctx->module->affs;
     for (unsigned i = 0; i < s->fold_count; i++) {
         const IrOp *fold = s->ops.data[s->folds[i]];
@@ -397,7 +398,7 @@ static void add_workspaces(Spread *s, IrFunc *part, IrFunc *finish) {
 }
 
 /* The indices of the tile's lanes in the workspace, along the reduced axis one part (`last` null) or from one to another. */
-static unsigned parts_slice(const Spread *s, IrBuilder *b, const IrOp *fold, const Presence *p, IrValue *number, IrValue *first,
+static unsigned parts_slice(const SplitReduction *s, IrBuilder *b, const IrOp *fold, const Presence *p, IrValue *number, IrValue *first,
                             IrValue *last, IrValue **operands, char *axes) {
     unsigned n = 0, own = fold_axis(fold);
     const IrType *t = fold->operands[0]->type;
@@ -415,7 +416,8 @@ static unsigned parts_slice(const Spread *s, IrBuilder *b, const IrOp *fold, con
 }
 
 /* `begin`: the part's first lane, from which an index counts. */
-static void store_part(const Spread *s, IrFunc *func, IrOp *fold, unsigned which, const OpList *ops, IrValue *part, IrValue *begin) {
+static void store_part(const SplitReduction *s, IrFunc *func, IrOp *fold, unsigned which, const OpList *ops, IrValue *part,
+                       IrValue *begin) {
     IrModule *m = s->ctx->module;
     unsigned own = fold_axis(fold), rank = 0;
     const IrType *t = fold->operands[0]->type;
@@ -435,7 +437,7 @@ static void store_part(const Spread *s, IrFunc *func, IrOp *fold, unsigned which
 }
 
 /* Part after part, an element each, so that neighbours stay neighbours (group_rows); where an index may lie outside, each element's parts side by side. */
-static void store_in_place(const Spread *s, IrFunc *func, IrOp *store, unsigned which, IrValue *part) {
+static void store_in_place(const SplitReduction *s, IrFunc *func, IrOp *store, unsigned which, IrValue *part) {
     IrModule *m = s->ctx->module;
     AffFacts *facts = ir_facts_at(s->ctx->scratch, store);
     IrBuilder b = ir_builder_before(store);
@@ -449,7 +451,7 @@ static void store_in_place(const Spread *s, IrFunc *func, IrOp *store, unsigned 
     ir_set_operand(store, operand, ir_binary(&b, IR_ADD, first, inside ? index : part));
 }
 
-static void make_part(const Spread *s, IrFunc *func, bool in_place) {
+static void make_part(const SplitReduction *s, IrFunc *func, bool in_place) {
     IrModule *m = s->ctx->module;
     AffCtx *c = m->affs;
     OpList ops = ops_collect(s->ctx->scratch, func->body);
@@ -508,7 +510,7 @@ static void finish_arg(IrOp *arg, IrValue *index) {
     ir_replace_uses(&arg->results[0], tile_first_of_best(&b, arg, own, ir_result(again, 0), index));
 }
 
-static void make_finish(const Spread *s, IrFunc *func) {
+static void make_finish(const SplitReduction *s, IrFunc *func) {
     IrModule *m = s->ctx->module;
     OpList ops = ops_collect(s->ctx->scratch, func->body);
     Presence present[MOST_FOLDS];
@@ -536,7 +538,7 @@ static void make_finish(const Spread *s, IrFunc *func) {
 }
 
 /* Who reads the workspaces, and how large they are. */
-static void widen_readers(const Spread *s) {
+static void widen_readers(const SplitReduction *s) {
     IrModule *m = s->ctx->module;
     for (IrFunc *g = m->first; g; g = g->next)
         for (unsigned i = 0; g->level == IR_LEVEL_TILE && i < s->fold_count; i++) {
@@ -550,7 +552,7 @@ static void widen_readers(const Spread *s) {
         }
 }
 
-static void spread(Spread *s) {
+static void split(SplitReduction *s) {
     IrModule *m = s->ctx->module;
     const char *name = s->func->name;
     int64_t step = ir_func_int(s->func, IR_FN_STEP, 0);
@@ -579,8 +581,8 @@ bool pass_split_reduction(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first, *next; f; f = next) {
         next = f->next;
         if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN) continue;
-        Spread found = {.ctx = ctx, .func = f};
-        if (find(&found)) spread(&found);
+        SplitReduction found = {.ctx = ctx, .func = f};
+        if (find(&found)) split(&found);
     }
     return true;
 }

@@ -34,7 +34,7 @@ typedef struct {
     IrModule *m;
     IrFunc *func;
     Window w;                   /* all loops: the outermost goes over the lines */
-    IrOp *by, *loop;            /* what combines; the loop that rolls */
+    IrOp *by, *loop;            /* what combines; the loop that is_rolling */
     int64_t forward, later;     /* S/g, D/g */
     int64_t lines, kept, fresh; /* of an iteration; those that earlier ones had, and had not */
     int64_t boxes, held, unrolled;
@@ -43,12 +43,12 @@ typedef struct {
     IrOp *groups;         /* the loop over groups around `loop`, null: none */
     IrValue *total, *box; /* of groups: iterations of all, the box that is read */
     WindowStage *stage;
-} Roll;
+} RollingWindow;
 
 /* ---- Which ---- */
 
 typedef struct {
-    const Roll *r;
+    const RollingWindow *r;
     const Aff *to;
     bool foreign;
 } Moved;
@@ -62,7 +62,7 @@ static const Aff *moved_leaf(void *ctx, const Aff *leaf) {
 }
 
 /* By how much e grows from one iteration to the next; null: that depends on something else of it. */
-static const Aff *growth(const Roll *r, const Aff *e) {
+static const Aff *growth(const RollingWindow *r, const Aff *e) {
     AffCtx *c = r->m->affs;
     IrValue *z = r->loop->regions[0]->args[0];
     Moved t = {r, aff_add(c, aff_var(c, z, z->name), aff_const(c, 1)), false};
@@ -75,7 +75,7 @@ static bool is_plain_loop(IrModule *m, const IrOp *loop) {
     return loop && loop->opcode == IR_FOR && aff_is_const(ir_aff_of(m, loop->operands[2]), &step) && step == 1;
 }
 
-static bool finds_window(Roll *r, IrOp *map) {
+static bool finds_window(RollingWindow *r, IrOp *map) {
     IrOp *load = window_load_of(map);
     Window w;
     int64_t unrolled;
@@ -104,7 +104,7 @@ static bool reads_neighbours(const Window *w) {
     return false;
 }
 
-static bool rolls(Roll *r) {
+static bool is_rolling(RollingWindow *r) {
     Window *w = &r->w;
     const WindowVar *line = &w->vars[w->var_count - 1];
     const Aff *stride = growth(r, w->base), *step;
@@ -127,7 +127,7 @@ static bool rolls(Roll *r) {
 }
 
 /* The op may be repeated in front of the loop. */
-static bool is_scalar(const Roll *r, const IrOp *op) {
+static bool is_scalar(const RollingWindow *r, const IrOp *op) {
     if (!ir_has_trait(op, IR_PURE) || op->region_count) return false;
     for (unsigned i = 0; i < op->operand_count; i++) {
         const IrValue *v = op->operands[i];
@@ -138,7 +138,7 @@ static bool is_scalar(const Roll *r, const IrOp *op) {
 }
 
 /* Does an op in there use what is made in the iteration by more than index arithmetic? */
-static bool uses_scalars(const Roll *r, const IrBlock *block) {
+static bool uses_scalars(const RollingWindow *r, const IrBlock *block) {
     for (const IrOp *op = block->first; op; op = op->next) {
         for (unsigned i = 0; i < op->operand_count; i++) {
             const IrValue *v = op->operands[i];
@@ -165,18 +165,18 @@ static IrValue *neutral_of(IrBuilder *b, const IrOp *by) {
 
 /* Do the new lines of successive iterations lie at one distance, and those in front of the loop at that distance, too? It is D where an
  * iteration moves by lines, else, where each has one new line, S. */
-static bool is_even(const Roll *r) {
+static bool is_even(const RollingWindow *r) {
     return r->later == 1 ? r->forward <= r->lines : r->forward == 1;
 }
 
 /* Gives the window an axis of the new lines of a group. */
-static void add_group(const Roll *r, Window *w, int64_t group) {
+static void add_group(const RollingWindow *r, Window *w, int64_t group) {
     unsigned i = w->var_count++;
     w->vars[i] = (WindowVar){.stride = r->later == 1 ? r->w.vars[i].stride : growth(r, r->w.base), .count = group * r->fresh, .axis = -1};
     for (unsigned a = 0; a < w->atom_count; a++) w->atoms[a].slope[i] /= r->later;
 }
 
-static bool plan_boxes(Roll *r, const Window *line, int64_t group) {
+static bool plan_boxes(RollingWindow *r, const Window *line, int64_t group) {
     Window w = *line;
     WindowMemory *memory = ARENA_NEW(r->ctx->scratch, WindowMemory);
     *memory = (WindowMemory){.ahead = true};
@@ -194,7 +194,7 @@ static bool plan_boxes(Roll *r, const Window *line, int64_t group) {
 
 /* One plan for all boxes: it is asked for where neither the line nor the iteration is a number. Where lines follow each
  * other at one distance and are short, a box has those of several iterations: fewer barriers. */
-static bool plan(Roll *r) {
+static bool plan(RollingWindow *r) {
     Window line;
     window_line_of(&r->w, &line);
     if (!window_fits(&line, r->unrolled / r->lines)) return false;
@@ -211,8 +211,8 @@ static bool plan(Roll *r) {
     return plan_boxes(r, &line, 0);
 }
 
-static bool finds(Roll *r, IrOp *map) {
-    if (!finds_window(r, map) || !rolls(r) || !has_neutral(r->by) || !uses_scalars(r, r->w.outermost->regions[0])) return false;
+static bool finds(RollingWindow *r, IrOp *map) {
+    if (!finds_window(r, map) || !is_rolling(r) || !has_neutral(r->by) || !uses_scalars(r, r->w.outermost->regions[0])) return false;
     const IrValue *other = r->w.load->operand_count > 3 ? r->w.load->operands[3] : NULL;
     if (other && is_inside_op(home_of(other), r->loop) && (!other->def || other->def->opcode != IR_CONST)) return false;
     return plan(r);
@@ -240,12 +240,12 @@ static IrValue *variable_of(const IrOp *loop) {
     return loop->regions[0]->args[0];
 }
 
-static IrValue *iterations_left(const Roll *r, IrBuilder *b, IrValue *k) {
+static IrValue *iterations_left(const RollingWindow *r, IrBuilder *b, IrValue *k) {
     return ir_binary(b, IR_SUB, r->total, ir_binary(b, IR_MUL, k, ir_const_index(b, r->group)));
 }
 
 /* What the window's loop calls that line. */
-static IrValue *number_of(const Roll *r, IrBuilder *b, IrValue *line) {
+static IrValue *number_of(const RollingWindow *r, IrBuilder *b, IrValue *line) {
     return add(b, line, r->w.vars[r->w.var_count - 1].first);
 }
 
@@ -258,7 +258,7 @@ static IrOp *map_like(IrBuilder *b, const IrType *type, IrBuilder *in) {
     return map;
 }
 
-static IrValue *neutral_fragment(const Roll *r, IrBuilder *b) {
+static IrValue *neutral_fragment(const RollingWindow *r, IrBuilder *b) {
     IrBuilder in;
     IrOp *map = map_like(b, ir_result(r->w.outermost, 0)->type, &in);
     IrValue *value = neutral_of(&in, r->by);
@@ -267,7 +267,7 @@ static IrValue *neutral_fragment(const Roll *r, IrBuilder *b) {
 }
 
 /* The loop, with `count` more values carried, for now through. */
-static void carry(Roll *r, IrValue *init, unsigned count) {
+static void carry(RollingWindow *r, IrValue *init, unsigned count) {
     IrOp *old = r->loop;
     IrBuilder b = ir_builder_before(old);
     unsigned before = old->operand_count - 3;
@@ -295,35 +295,35 @@ typedef struct {
 } Place;
 
 /* Copies a line, if there is such an iteration, into that box. */
-static void copy_line(const Roll *r, IrBuilder *b, Place p, IrValue *box) {
+static void copy_line(const RollingWindow *r, IrBuilder *b, Place p, IrValue *box) {
     IrValue *exists = ir_binary(b, IR_LT, p.z, r->loop->operands[1]);
     IrOp *branch = ir_op_create(b, IR_IF, 1, &exists, 0, NULL);
     IrBuilder in = ir_builder_at_end(branch->regions[0]);
     in.span = b->span;
-    WindowTurn turns[2] = {{variable_of(r->loop), p.z}, {variable_of(r->w.outermost), number_of(r, &in, p.line)}};
-    window_stage_copy(r->stage, &in, 2, turns, box, NULL);
+    WindowIteration iterations[2] = {{variable_of(r->loop), p.z}, {variable_of(r->w.outermost), number_of(r, &in, p.line)}};
+    window_stage_copy(r->stage, &in, 2, iterations, box, NULL);
     ir_yield(&in, 0, NULL);
 }
 
 /* Lines of a box of groups. */
-static int64_t room_of(const Roll *r) {
+static int64_t room_of(const RollingWindow *r) {
     return r->group * r->fresh;
 }
 
 /* In box `front` of those with the lines in front of the loop. */
-static int64_t lines_in_front(const Roll *r, int64_t front) {
+static int64_t lines_in_front(const RollingWindow *r, int64_t front) {
     int64_t left = r->kept * r->later - front * room_of(r);
     return left < room_of(r) ? left : room_of(r);
 }
 
 /* Line n in front of the loop, as they lie in memory. */
-static Place place_at_distance(const Roll *r, IrBuilder *b, IrValue *n) {
+static Place place_at_distance(const RollingWindow *r, IrBuilder *b, IrValue *n) {
     IrValue *later = ir_const_index(b, r->later);
     return (Place){ir_binary(b, IR_MOD, n, later), ir_binary(b, IR_FLOORDIV, n, later)};
 }
 
 /* Copies the new lines of that group, as many as there are, into that box; k null: lines in front of the loop. */
-static void copy_group(const Roll *r, IrBuilder *b, IrValue *k, int64_t front, IrValue *box) {
+static void copy_group(const RollingWindow *r, IrBuilder *b, IrValue *k, int64_t front, IrValue *box) {
     IrValue *zero = ir_const_index(b, 0), *lines;
     if (k)
         lines = ir_binary(b, IR_MUL, iterations_left(r, b, k), ir_const_index(b, r->fresh));
@@ -335,14 +335,14 @@ static void copy_group(const Roll *r, IrBuilder *b, IrValue *k, int64_t front, I
     in.span = b->span;
     Place p = {zero, ir_const_index(&in, r->kept)};
     if (!k) p = place_at_distance(r, &in, ir_const_index(&in, front * room_of(r)));
-    WindowTurn turns[3] = {
+    WindowIteration iterations[3] = {
         {variable_of(r->groups), k ? k : zero}, {variable_of(r->loop), p.z}, {variable_of(r->w.outermost), number_of(r, &in, p.line)}};
-    window_stage_copy(r->stage, &in, 3, turns, box, lines);
+    window_stage_copy(r->stage, &in, 3, iterations, box, lines);
     ir_yield(&in, 0, NULL);
 }
 
 /* What the window combines of a line, read from that box, of several lines from that one: its nest again. */
-static IrValue *combine_line(const Roll *r, IrBuilder *b, Place p, IrValue *box, IrValue *slot) {
+static IrValue *combine_line(const RollingWindow *r, IrBuilder *b, Place p, IrValue *box, IrValue *slot) {
     IrValueMap *values = ir_value_map_create(r->ctx->scratch);
     const IrBlock *body = r->w.outermost->regions[0];
     if (p.z) {
@@ -363,7 +363,7 @@ static IrValue *combine_line(const Roll *r, IrBuilder *b, Place p, IrValue *box,
     return ir_value_map_get(values, body->last->operands[0]);
 }
 
-static IrValue *combine(const Roll *r, IrBuilder *b, IrValue *x, IrValue *y) {
+static IrValue *combine(const RollingWindow *r, IrBuilder *b, IrValue *x, IrValue *y) {
     const IrType *type = x->type, *scalar = ir_type_scalar(r->m, type->dtype);
     IrBuilder in;
     IrOp *map = map_like(b, type, &in);
@@ -380,19 +380,19 @@ static IrValue *combine(const Roll *r, IrBuilder *b, IrValue *x, IrValue *y) {
 
 /* Lines are numbered in the order in which they are read: those in front of the loop, then those of its iterations. */
 
-static Place place_in_front(const Roll *r, IrBuilder *b, IrValue *n) {
+static Place place_in_front(const RollingWindow *r, IrBuilder *b, IrValue *n) {
     if (r->groups) return place_at_distance(r, b, n);
     IrValue *kept = ir_const_index(b, r->kept);
     return (Place){ir_binary(b, IR_ADD, r->loop->operands[0], ir_binary(b, IR_FLOORDIV, n, kept)), ir_binary(b, IR_MOD, n, kept)};
 }
 
 /* Of new line n counted from that of iteration z. */
-static Place place_behind(const Roll *r, IrBuilder *b, IrValue *z, IrValue *n) {
+static Place place_behind(const RollingWindow *r, IrBuilder *b, IrValue *z, IrValue *n) {
     IrValue *fresh = ir_const_index(b, r->fresh);
     return (Place){ir_binary(b, IR_ADD, z, ir_binary(b, IR_FLOORDIV, n, fresh)), add(b, ir_binary(b, IR_MOD, n, fresh), r->kept)};
 }
 
-static Place place_of(const Roll *r, IrBuilder *b, IrValue *n) {
+static Place place_of(const RollingWindow *r, IrBuilder *b, IrValue *n) {
     int64_t count = r->kept * r->later;
     if (!count) return place_behind(r, b, r->loop->operands[0], n);
     IrValue *in_front = ir_binary(b, IR_LT, n, ir_const_index(b, count));
@@ -400,11 +400,11 @@ static Place place_of(const Roll *r, IrBuilder *b, IrValue *n) {
     return (Place){ir_select(b, in_front, x.z, y.z), ir_select(b, in_front, x.line, y.line)};
 }
 
-static IrValue *box_of(const Roll *r, IrBuilder *b, IrValue *n) {
+static IrValue *box_of(const RollingWindow *r, IrBuilder *b, IrValue *n) {
     return ir_binary(b, IR_MOD, n, ir_const_index(b, r->boxes));
 }
 
-static void copy_ahead(const Roll *r, IrBuilder *b, IrValue *number, IrValue *n, IrValue *z) {
+static void copy_ahead(const RollingWindow *r, IrBuilder *b, IrValue *number, IrValue *n, IrValue *z) {
     IrValue *next = add(b, n, r->boxes - 1);
     wait(b, r->boxes - 2);
     barrier(b); /* the box is there; the one before has been read by all */
@@ -415,7 +415,7 @@ static void copy_ahead(const Roll *r, IrBuilder *b, IrValue *number, IrValue *n,
 /* A loop that takes lines from their boxes, one after the other, so that the elements of one at a time are held: `count`
  * of them, the first of which has number `number`, of groups: in the box. z: the iteration that they belong to; null: they stand in front of the
  * loop, behind `first` others. In values[0] they are combined, null: they are not; behind it come the last `last` of them. */
-static void take_lines(const Roll *r, IrBuilder *b, int64_t count, int64_t first, IrValue *number, IrValue *z, unsigned last,
+static void take_lines(const RollingWindow *r, IrBuilder *b, int64_t count, int64_t first, IrValue *number, IrValue *z, unsigned last,
                        IrValue **values) {
     unsigned from = values[0] ? 0 : 1;
     for (unsigned i = 0; i < last; i++) values[1 + i] = neutral_fragment(r, b);
@@ -435,19 +435,19 @@ static void take_lines(const Roll *r, IrBuilder *b, int64_t count, int64_t first
 }
 
 /* Box n of the first ones, those with the lines in front of the loop before those of the first groups. */
-static void copy_first(const Roll *r, IrBuilder *b, int64_t n) {
+static void copy_first(const RollingWindow *r, IrBuilder *b, int64_t n) {
     copy_group(r, b, n < r->front ? NULL : ir_const_index(b, n - r->front), n, box_of(r, b, ir_const_index(b, n)));
     commit(b);
 }
 
 /* Waits for the next box; behind it the one before is free. */
-static void next_box(const Roll *r, IrBuilder *b) {
+static void next_box(const RollingWindow *r, IrBuilder *b) {
     wait(b, r->boxes - 2);
     barrier(b);
 }
 
 /* The lines in front of the loop, box by box, as they lie in memory, into the places that they are carried in. */
-static void take_front(Roll *r, IrBuilder *b, IrValue **carried) {
+static void take_front(RollingWindow *r, IrBuilder *b, IrValue **carried) {
     for (int64_t front = 0; front < r->front; front++) {
         int64_t first = front * room_of(r), count = lines_in_front(r, front);
         IrValue *values[MAX_LINES + 1] = {NULL};
@@ -460,7 +460,7 @@ static void take_front(Roll *r, IrBuilder *b, IrValue **carried) {
 }
 
 /* The first boxes; what the first iterations would have of earlier ones. */
-static void begin(Roll *r, IrBuilder *b, IrValue **carried) {
+static void begin(RollingWindow *r, IrBuilder *b, IrValue **carried) {
     IrValue *values[MAX_LINES + 1] = {NULL};
     unsigned count = (unsigned)(r->kept * r->later);
     if (b->before->block != r->func->body) barrier(b); /* who reads what was there before is done */
@@ -480,7 +480,7 @@ static void begin(Roll *r, IrBuilder *b, IrValue **carried) {
 }
 
 /* Enough blocks that some of them copy while others wait at barriers: as many as boxes and registers leave room for. */
-static void ask_for_blocks(const Roll *r) {
+static void ask_for_blocks(const RollingWindow *r) {
     const Target *t = r->ctx->target;
     int64_t threads = 32 * ir_func_int(r->func, IR_FN_NUM_WARPS, 1), shared = ir_func_int(r->func, IR_FN_SHARED_BYTES, 0) + SYSTEM_BYTES;
     int64_t registers = r->held > HELD ? REGISTERS + r->held - HELD : REGISTERS;
@@ -491,7 +491,7 @@ static void ask_for_blocks(const Roll *r) {
 }
 
 /* The loop, group by group: its number becomes that within a group. */
-static void nest(Roll *r) {
+static void nest(RollingWindow *r) {
     IrOp *old = r->loop;
     IrBuilder b = ir_builder_before(old);
     unsigned count = old->operand_count - 3;
@@ -522,11 +522,11 @@ static void nest(Roll *r) {
 }
 
 /* Line k of the iteration: carried, or one of the new ones, of which the last `again` are in taken[1 ...]. */
-static IrValue *line_of(const Roll *r, IrValue *const *args, IrValue *const *taken, int64_t again, int64_t k) {
+static IrValue *line_of(const RollingWindow *r, IrValue *const *args, IrValue *const *taken, int64_t again, int64_t k) {
     return k < r->kept ? args[k] : taken[1 + k - (r->lines - again)];
 }
 
-static void roll(Roll *r) {
+static void make_rolling(RollingWindow *r) {
     unsigned before = r->loop->operand_count - 3, count = (unsigned)(r->kept * r->later);
     IrBuilder b = ir_builder_before(r->loop);
     b.span = r->w.map->span;
@@ -568,12 +568,12 @@ static void roll(Roll *r) {
     ir_op_erase(r->w.outermost);
 }
 
-bool window_roll(PassContext *ctx, IrFunc *f) {
+bool window_make_rolling(PassContext *ctx, IrFunc *f) {
     OpList ops = ops_collect(ctx->scratch, f->body);
     for (size_t i = 0; i < ops.len; i++) {
-        Roll r = {.ctx = ctx, .m = ctx->module, .func = f};
+        RollingWindow r = {.ctx = ctx, .m = ctx->module, .func = f};
         if (ops.data[i]->opcode != IR_MAP || !finds(&r, ops.data[i])) continue;
-        roll(&r);
+        make_rolling(&r);
         return true;
     }
     return false;

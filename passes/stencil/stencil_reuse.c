@@ -591,7 +591,7 @@ static void put_words_last(Window *w) {
     }
 }
 
-/* ---- The walk ---- */
+/* ---- The nests of a function ---- */
 
 /* How often the loops around the fragment's make it anew. */
 static int64_t times_made(const Window *all, const Window *w) {
@@ -671,7 +671,7 @@ bool pass_stencil_reuse(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first, *next; f; f = next) {
         next = f->next;
         if (f->level != IR_LEVEL_KERNEL) continue;
-        Held held = {.lasting = window_roll(ctx, f)};
+        Held held = {.lasting = window_make_rolling(ctx, f)};
         OpList ops = ops_collect(ctx->scratch, f->body);
         for (size_t i = 0; i < ops.len; i++)
             if (ops.data[i]->opcode == IR_MAP) visit(ctx, ops.data[i], &held);

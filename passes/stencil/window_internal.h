@@ -78,14 +78,14 @@ void window_stage_fill(WindowStage *s);
 typedef struct {
     const IrValue *variable;
     IrValue *at;
-} WindowTurn;
+} WindowIteration;
 int64_t window_stage_bytes(const WindowStage *s);
 bool window_stage_is_async(const WindowStage *s);
 void window_stage_ring(WindowStage *s, IrBuilder *b, int64_t boxes);
 /* A window's last variable without a value numbers lines of a box, which have an axis of their own; false: they have not. */
 bool window_stage_has_lines(const WindowStage *s);
 /* lines: so many are copied, at most; null: all. */
-void window_stage_copy(const WindowStage *s, IrBuilder *b, unsigned count, const WindowTurn *turns, IrValue *box, IrValue *lines);
+void window_stage_copy(const WindowStage *s, IrBuilder *b, unsigned count, const WindowIteration *iterations, IrValue *box, IrValue *lines);
 /* The fragment of `inner`, a window of fewer of the loops, in front of these; of that box, null: the only one; of that line of it. */
 IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, IrValue *line);
 
@@ -96,6 +96,6 @@ void window_take(Window *w, IrValue *held);
 
 /* Where a loop around a window's own loops moves along one of its axes: what two of its iterations have in common is
  * combined once, and boxes are copied ahead (rolling_window.c). Rolled one? Then maps have come and gone. */
-bool window_roll(PassContext *ctx, IrFunc *f);
+bool window_make_rolling(PassContext *ctx, IrFunc *f);
 
 #endif

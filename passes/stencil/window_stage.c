@@ -5,7 +5,7 @@
  * A thread's offset is linear in the window's loop indices and in the bits of lane and warp. Indices and bits whose strides are
  * multiples of one step form one axis of the box, if that axis has fewer elements than the product of their extents.
  *
- * Lines that begin anywhere: window_skew.c. */
+ * Lines that begin anywhere: window_misaligned.c. */
 #include <math.h>
 #include <string.h>
 
@@ -270,9 +270,9 @@ static void choose_piece(WindowStage *s) {
     while (s->piece > 1 && !fits_piece(s, facts, s->piece)) s->piece /= 2;
     if (!is_async(s)) s->piece = 1; /* too narrow for cp.async: element by element */
     if (s->piece <= 1) s->piece = 1, s->shift = 0;
-    s->skewed = s->piece == 1 && constant && window_may_skew(s, facts);
-    if (s->skewed) s->piece = SKEWS;
-    s->pieces = (s->axes[0].extent + (s->skewed ? SKEWS - 1 : s->shift) + s->piece - 1) / s->piece;
+    s->misaligned = s->piece == 1 && constant && window_may_be_misaligned(s, facts);
+    if (s->misaligned) s->piece = PIECE_ELEMENTS;
+    s->pieces = (s->axes[0].extent + (s->misaligned ? PIECE_ELEMENTS - 1 : s->shift) + s->piece - 1) / s->piece;
     choose_pitch(s);
 }
 
@@ -312,7 +312,7 @@ static int64_t box_elements(const WindowStage *s) {
 
 /* ---- Whether ---- */
 
-/* The same, copied element by element: at the edges of a tensor pieces of a skewed box would have what is beside it. */
+/* The same, copied element by element: at the edges of a tensor pieces of a misaligned box would have what is beside it. */
 static WindowStage elements_of(const WindowStage *s) {
     WindowStage alone = *s;
     alone.piece = 1;
@@ -377,7 +377,7 @@ WindowStage *window_stage_plan(const Window *w, int64_t each, WindowMemory *memo
     choose_piece(s);
     int64_t elements = box_elements(s), bytes = elements * element_size(s);
     bool often = each * 32 * warps >= (has_neighbours(s) ? 1 : OFTEN) * elements || s->memory->ahead;
-    WindowStage alone = s->skewed && !s->memory->ahead ? elements_of(s) : *s; /* of the most pieces */
+    WindowStage alone = s->misaligned && !s->memory->ahead ? elements_of(s) : *s; /* of the most pieces */
     return often && bytes <= MAX_BYTES && has_room(s, f, bytes) && boxes_of(&alone, deal_of(&alone)) <= MAX_PIECES ? s : NULL;
 }
 
@@ -413,7 +413,7 @@ static IrValue *all_inside(const WindowStage *s, IrBuilder *b) {
         }
         const Aff *least = s->fixed[a];
         for (unsigned i = 0; i < s->axis_count; i++) {
-            int64_t before = s->skewed ? SKEWS - 1 : s->shift;
+            int64_t before = s->misaligned ? PIECE_ELEMENTS - 1 : s->shift;
             int64_t low = i ? 0 : -before, high = i ? s->axes[i].extent - 1 : s->pieces * s->piece - s->shift - 1;
             least = aff_add(c, least, aff_const(c, s->axes[i].slope[a] * (s->axes[i].slope[a] < 0 ? high : low)));
         }
@@ -545,23 +545,23 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     if (s->lines) need = and_of(&in, need, ir_binary(&in, IR_LT, index[s->members[s->w.var_count - 1].axis], s->lines));
     AffCtx *c = s->w.m->affs;
     IrValue *from = ir_aff_emit(&outer, aff_sub(c, s->base, aff_const(c, s->shift))), *to = s->place, *mask = NULL, *valid = NULL;
-    if (s->skewed) { /* the pieces of its line begin at or in front of it, its elements behind that */
+    if (s->misaligned) { /* the pieces of its line begin at or in front of it, its elements behind that */
         IrValue *line = from, *left = NULL;
         for (unsigned i = 1; i < s->axis_count; i++)
             line = add(&in, line, ir_binary(&in, IR_MUL, index[i], ir_aff_emit(&outer, s->axes[i].step)));
-        IrValue *skew = ir_binary(&in, IR_AND, line, ir_const_index(&in, SKEWS - 1));
+        IrValue *misalignment = ir_binary(&in, IR_AND, line, ir_const_index(&in, PIECE_ELEMENTS - 1));
         for (unsigned i = 0; i < s->axis_count; i++) to = add(&in, to, times(&in, index[i], s->axes[i].pitch));
         bool alone = s->piece == 1;
-        from = ir_binary(&in, IR_ADD, line, alone ? index[0] : ir_binary(&in, IR_SUB, index[0], skew));
-        if (alone) to = add(&in, to, skew);
-        if (masked) mask = alone ? mask_at(s, &outer, &in, index) : window_skew_mask(s, &outer, &in, index, skew, &left);
-        valid = left ? window_skew_valid(s, &in, left, skew) : NULL;
+        from = ir_binary(&in, IR_ADD, line, alone ? index[0] : ir_binary(&in, IR_SUB, index[0], misalignment));
+        if (alone) to = add(&in, to, misalignment);
+        if (masked) mask = alone ? mask_at(s, &outer, &in, index) : window_misaligned_mask(s, &outer, &in, index, misalignment, &left);
+        valid = left ? window_misaligned_valid(s, &in, left, misalignment) : NULL;
     }
-    for (unsigned i = 0; i < s->axis_count && !s->skewed; i++) {
+    for (unsigned i = 0; i < s->axis_count && !s->misaligned; i++) {
         from = add(&in, from, ir_binary(&in, IR_MUL, index[i], ir_aff_emit(&outer, s->axes[i].step)));
         to = add(&in, to, times(&in, index[i], s->axes[i].pitch));
     }
-    if (masked && !s->skewed) mask = mask_at(s, &outer, &in, index);
+    if (masked && !s->misaligned) mask = mask_at(s, &outer, &in, index);
     IrBuilder at = in;
     if (need) at = ir_builder_at_end(ir_op_create(&in, IR_IF, 1, &need, 0, NULL)->regions[0]);
     copy_piece(s, &at, from, to, mask, valid);
@@ -592,7 +592,7 @@ static bool take_memory(WindowStage *s, IrFunc *f, IrBuilder *b, int64_t boxes) 
     ir_attr_set_int(pointer, "bytes", bytes);
     ir_attr_set_str(pointer, "name", "window");
     s->shared = ir_result(pointer, 0);
-    if (s->skewed) ir_func_set_int(f, IR_FN_SKEWED, 1);
+    if (s->misaligned) ir_func_set_int(f, IR_FN_SKEWED, 1);
     return again;
 }
 
@@ -608,7 +608,7 @@ static void fill_box(const WindowStage *s, IrBuilder *b) {
         IrBuilder in = ir_builder_at_end(branch->regions[r]);
         in.span = b->span;
         WindowStage edge = elements_of(s);
-        fill(r && s->skewed ? &edge : s, &in, r == 1);
+        fill(r && s->misaligned ? &edge : s, &in, r == 1);
         ir_yield(&in, 0, NULL);
     }
 }
@@ -618,15 +618,15 @@ void window_stage_ring(WindowStage *s, IrBuilder *b, int64_t boxes) {
 }
 
 typedef struct {
-    const WindowTurn *turns;
+    const WindowIteration *iterations;
     unsigned count;
     IrModule *m;
-} Turns;
+} Iterations;
 
-static const Aff *turned_leaf(void *ctx, const Aff *leaf) {
-    const Turns *t = ctx;
+static const Aff *leaf_at(void *ctx, const Aff *leaf) {
+    const Iterations *t = ctx;
     for (unsigned i = 0; i < t->count; i++)
-        if (leaf->kind == AFF_VAR && leaf->var == t->turns[i].variable) return ir_aff_of(t->m, t->turns[i].at);
+        if (leaf->kind == AFF_VAR && leaf->var == t->iterations[i].variable) return ir_aff_of(t->m, t->iterations[i].at);
     return NULL;
 }
 
@@ -634,16 +634,17 @@ static IrValue *place_in_ring(const WindowStage *s, IrBuilder *b, IrValue *box) 
     return box ? times(b, box, window_stage_bytes(s) / element_size(s)) : NULL;
 }
 
-void window_stage_copy(const WindowStage *s, IrBuilder *b, unsigned count, const WindowTurn *turns, IrValue *box, IrValue *lines) {
+void window_stage_copy(const WindowStage *s, IrBuilder *b, unsigned count, const WindowIteration *iterations, IrValue *box,
+                       IrValue *lines) {
     AffCtx *c = s->w.m->affs;
-    WindowStage turned = *s;
-    Turns t = {turns, count, s->w.m};
-    turned.base = aff_substitute(c, s->base, turned_leaf, &t);
+    WindowStage moved = *s;
+    Iterations t = {iterations, count, s->w.m};
+    moved.base = aff_substitute(c, s->base, leaf_at, &t);
     for (unsigned a = 0; a < s->w.atom_count; a++)
-        if (s->fixed[a]) turned.fixed[a] = aff_substitute(c, s->fixed[a], turned_leaf, &t);
-    turned.place = place_in_ring(s, b, box);
-    turned.lines = lines;
-    fill(&turned, b, s->w.atom_count > 0); /* one form only: the other's addresses would take registers of the loop around */
+        if (s->fixed[a]) moved.fixed[a] = aff_substitute(c, s->fixed[a], leaf_at, &t);
+    moved.place = place_in_ring(s, b, box);
+    moved.lines = lines;
+    fill(&moved, b, s->w.atom_count > 0); /* one form only: the other's addresses would take registers of the loop around */
 }
 
 void window_stage_fill(WindowStage *s) {
@@ -749,7 +750,7 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, Ir
     at = add(&outer, at, ir_const_index(&outer, fixed));
     int bit = conflicting_bit(s), swap = bit < 0 ? -1 : swapped_axis(inner, weight);
     IrValue *step = swap < 0 ? NULL : times(&outer, bits_of(&outer, s->lane, (unsigned)bit, 1, LANE_BITS), weight[swap]);
-    IrValue *first = s->skewed ? window_skew_line(s, &outer, inner, line, along, weight) : NULL;
+    IrValue *first = s->misaligned ? window_misaligned_line(s, &outer, inner, line, along, weight) : NULL;
     const IrType *scalar = inner->load->results[0].type, *element = scalar;
     unsigned last = inner->axis_count - 1;
     int64_t width = swap < 0 && weight[last] == 1 ? words_of(s, inner, at, extents[last], weight) : 1;
@@ -769,11 +770,11 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, Ir
         at = add(&in, at, times(&in, map->regions[0]->args[a], a == last ? width * weight[a] : weight[a]));
         if ((int)a != swap) continue;
         at = add(&in, at, swapped(&in, map->regions[0]->args[a], extents[a], step));
-        if (s->skewed)
+        if (s->misaligned)
             index[a] = add(&in, index[a], swapped(&in, index[a], extents[a], bits_of(&outer, s->lane, (unsigned)bit, 1, LANE_BITS)));
     }
-    if (s->skewed) at = add(&in, at, window_skew_at(&outer, &in, inner, first, index, along));
-    if (s->skewed && s->memory->ahead) mask = window_skew_columns(s, &outer, &in, inner, index);
+    if (s->misaligned) at = add(&in, at, window_misaligned_at(&outer, &in, inner, first, index, along));
+    if (s->misaligned && s->memory->ahead) mask = window_misaligned_columns(s, &outer, &in, inner, index);
     IrValue *operands[2] = {s->shared, at};
     IrOp *load = ir_op_create(&in, IR_MEM_LOAD, 2, operands, 1, &element);
     ir_attr_set_int(load, "align", width * element_size(s));

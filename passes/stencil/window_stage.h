@@ -1,4 +1,4 @@
-/* Shared by window_stage.c and window_skew.c: the box of what a block's threads read. */
+/* Shared by window_stage.c and window_misaligned.c: the box of what a block's threads read. */
 #ifndef PASSES_STENCIL_WINDOW_STAGE_H
 #define PASSES_STENCIL_WINDOW_STAGE_H
 
@@ -16,7 +16,7 @@ enum {
     BANKS = 32,
     BANK_BYTES = 4,
     PIECE_BYTES = 16,
-    SKEWS = 4 /* elements of a piece of a skewed box */
+    PIECE_ELEMENTS = 4 /* elements of a piece of a misaligned box */
 };
 
 /* A number of the window, or a bit of the thread's. */
@@ -41,7 +41,7 @@ struct WindowStage {
     Axis axes[MAX_AXES];                   /* the contiguous one first */
     const Aff *base, *fixed[WINDOW_ATOMS]; /* of the element at index 0 everywhere */
     int64_t piece, shift, pieces;          /* elements of an access; in front of a row; accesses of a row */
-    bool skewed;                           /* shift is 0 */
+    bool misaligned;                       /* shift is 0 */
     WindowMemory *memory;
 };
 
@@ -74,21 +74,22 @@ const Aff *window_at_thread(WindowStage *s, const Aff *e, int64_t lane, int64_t 
 /* Does what stands where the tensor ends have no bits? */
 bool window_pads_zeros(const WindowStage *s);
 
-/* ---- Skewed boxes ---- */
+/* ---- Misaligned boxes ---- */
 
 /* May the lines be copied in the pieces that they lie in? */
-bool window_may_skew(const WindowStage *s, AffFacts *facts);
-/* Skewed: the conditions on the line, and on the last element of the piece where it may lie in front of the line; *left: so many
- * of its elements, and of those that the skew moves in front of it, are not behind the line's end, null: all. index[0]: of the first one,
- * but for the skew. */
-IrValue *window_skew_mask(const WindowStage *s, IrBuilder *outer, IrBuilder *b, IrValue *const *index, IrValue *skew, IrValue **left);
-/* Of a piece of a skewed box. */
-IrValue *window_skew_valid(const WindowStage *s, IrBuilder *b, IrValue *left, IrValue *skew);
-/* Of reading a skewed box: where the line of the fragment's index 0 lies in memory, which is less than a number of pieces off. */
-IrValue *window_skew_line(WindowStage *s, IrBuilder *b, const Window *inner, IrValue *line, const int *along, const int64_t *weight);
-/* The skew of the line that the fragment's indices lie in. along[a]: the axis of the box that a's are along. */
-IrValue *window_skew_at(IrBuilder *outer, IrBuilder *b, const Window *inner, IrValue *first, IrValue *const *index, const int *along);
+bool window_may_be_misaligned(const WindowStage *s, AffFacts *facts);
+/* Misaligned: the conditions on the line, and on the last element of the piece where it may lie in front of the line; *left: so many
+ * of its elements, and of those that the misalignment moves in front of it, are not behind the line's end, null: all. index[0]: of the first one,
+ * but for the misalignment. */
+IrValue *window_misaligned_mask(const WindowStage *s, IrBuilder *outer, IrBuilder *b, IrValue *const *index, IrValue *misalignment,
+                                IrValue **left);
+/* Of a piece of a misaligned box. */
+IrValue *window_misaligned_valid(const WindowStage *s, IrBuilder *b, IrValue *left, IrValue *misalignment);
+/* Of reading a misaligned box: where the line of the fragment's index 0 lies in memory, which is less than a number of pieces off. */
+IrValue *window_misaligned_line(WindowStage *s, IrBuilder *b, const Window *inner, IrValue *line, const int *along, const int64_t *weight);
+/* The misalignment of the line that the fragment's indices lie in. along[a]: the axis of the box that a's are along. */
+IrValue *window_misaligned_at(IrBuilder *outer, IrBuilder *b, const Window *inner, IrValue *first, IrValue *const *index, const int *along);
 /* What a piece has in front of its line, or behind it where no zeros are asked for, was copied with it. */
-IrValue *window_skew_columns(const WindowStage *s, IrBuilder *outer, IrBuilder *b, const Window *inner, IrValue *const *index);
+IrValue *window_misaligned_columns(const WindowStage *s, IrBuilder *outer, IrBuilder *b, const Window *inner, IrValue *const *index);
 
 #endif

@@ -1,5 +1,5 @@
-/* Skewed boxes, for window_stage. The tensor begins at a multiple of 16 bytes, but its lines begin anywhere. Each line is copied as the
- * aligned 16-byte pieces that cover it. The distance of its first element from a multiple of 16 bytes (its skew, known at the launch) is
+/* Misaligned boxes, for window_stage. The tensor begins at a multiple of 16 bytes, but its lines begin anywhere. Each line is copied as the
+ * aligned 16-byte pieces that cover it. The distance of its first element from a multiple of 16 bytes (its misalignment, known at the launch) is
  * the same in the box as in memory, and reads from the box add it. The first piece may begin with elements of the preceding line. A window
  * that reads there must not use them: its presence condition is tested again. */
 #include "window_stage.h"
@@ -16,11 +16,11 @@ static bool columns_alone(const WindowStage *s) {
     return true;
 }
 
-/* Is a line's skew the same for all threads that read the line of one number? */
-static bool skews_alike(const WindowStage *s, AffFacts *facts) {
+/* Is a line's misalignment the same for all threads that read the line of one number? */
+static bool misalignments_alike(const WindowStage *s, AffFacts *facts) {
     for (unsigned i = s->w.var_count; i < s->member_count; i++) {
         const Member *m = &s->members[i];
-        if (m->axis > 0 && m->scale % SKEWS != 0 && !is_multiple(facts, s->axes[m->axis].step, SKEWS)) return false;
+        if (m->axis > 0 && m->scale % PIECE_ELEMENTS != 0 && !is_multiple(facts, s->axes[m->axis].step, PIECE_ELEMENTS)) return false;
     }
     return true;
 }
@@ -51,10 +51,10 @@ static bool ends_with_row(const WindowStage *s) {
     return ends;
 }
 
-bool window_may_skew(const WindowStage *s, AffFacts *facts) {
+bool window_may_be_misaligned(const WindowStage *s, AffFacts *facts) {
     const IrFunc *f = s->w.outermost->block->func;
-    return ir_func_int(f, IR_FN_POINTER_ALIGN, 1) >= PIECE_BYTES && element_size(s) * SKEWS == PIECE_BYTES &&
-           s->axes[0].step == aff_const(s->w.m->affs, 1) && columns_alone(s) && skews_alike(s, facts) && ends_with_row(s);
+    return ir_func_int(f, IR_FN_POINTER_ALIGN, 1) >= PIECE_BYTES && element_size(s) * PIECE_ELEMENTS == PIECE_BYTES &&
+           s->axes[0].step == aff_const(s->w.m->affs, 1) && columns_alone(s) && misalignments_alike(s, facts) && ends_with_row(s);
 }
 
 /* At least low, at most high, in 32 bits: where that does not change from copy to copy, what is made of it there is cheap. */
@@ -63,7 +63,8 @@ static IrValue *clamped(const WindowStage *s, IrBuilder *b, IrValue *v, int64_t 
     return ir_cast(b, v, ir_type_scalar(s->w.m, DTYPE_I32));
 }
 
-IrValue *window_skew_mask(const WindowStage *s, IrBuilder *outer, IrBuilder *b, IrValue *const *index, IrValue *skew, IrValue **left) {
+IrValue *window_misaligned_mask(const WindowStage *s, IrBuilder *outer, IrBuilder *b, IrValue *const *index, IrValue *misalignment,
+                                IrValue **left) {
     IrValue *mask = NULL;
     *left = NULL;
     for (unsigned a = 0; a < s->w.atom_count; a++) {
@@ -72,28 +73,31 @@ IrValue *window_skew_mask(const WindowStage *s, IrBuilder *outer, IrBuilder *b, 
             continue;
         }
         int64_t columns = s->axes[0].slope[a];
-        const Aff *fixed = aff_add(s->w.m->affs, s->fixed[a], aff_const(s->w.m->affs, columns > 0 ? SKEWS - 1 : columns < 0 ? 1 : 0));
+        const Aff *fixed = aff_add(s->w.m->affs, s->fixed[a],
+                                   aff_const(s->w.m->affs, columns > 0   ? PIECE_ELEMENTS - 1
+                                                           : columns < 0 ? 1
+                                                                         : 0));
         IrValue *at = ir_aff_emit(outer, fixed);
         for (unsigned i = 0; i < s->axis_count; i++)
             if (s->axes[i].slope[a]) at = add(b, at, times(b, index[i], s->axes[i].slope[a]));
-        if (columns > 0) at = ir_binary(b, IR_SUB, at, skew);
+        if (columns > 0) at = ir_binary(b, IR_SUB, at, misalignment);
         if (columns < 0)
             *left = *left ? ir_binary(b, IR_MIN, *left, at) : at;
         else
             mask = and_of(b, mask, at_least_zero(b, at));
     }
-    if (*left) *left = clamped(s, b, *left, 1 - SKEWS, SKEWS);
+    if (*left) *left = clamped(s, b, *left, 1 - PIECE_ELEMENTS, PIECE_ELEMENTS);
     return mask;
 }
 
-IrValue *window_skew_valid(const WindowStage *s, IrBuilder *b, IrValue *left, IrValue *skew) {
+IrValue *window_misaligned_valid(const WindowStage *s, IrBuilder *b, IrValue *left, IrValue *misalignment) {
     const IrType *type = left->type;
-    IrValue *n = ir_binary(b, IR_ADD, left, ir_cast(b, skew, type));
-    n = ir_binary(b, IR_MAX, ir_binary(b, IR_MIN, n, ir_const_int(b, type, SKEWS)), ir_const_int(b, type, 0));
+    IrValue *n = ir_binary(b, IR_ADD, left, ir_cast(b, misalignment, type));
+    n = ir_binary(b, IR_MAX, ir_binary(b, IR_MIN, n, ir_const_int(b, type, PIECE_ELEMENTS)), ir_const_int(b, type, 0));
     return ir_cast(b, ir_binary(b, IR_MUL, n, ir_const_int(b, type, element_size(s))), ir_type_index(s->w.m));
 }
 
-IrValue *window_skew_line(WindowStage *s, IrBuilder *b, const Window *inner, IrValue *line, const int *along, const int64_t *weight) {
+IrValue *window_misaligned_line(WindowStage *s, IrBuilder *b, const Window *inner, IrValue *line, const int *along, const int64_t *weight) {
     AffCtx *c = s->w.m->affs;
     const Aff *base = window_at_thread(s, inner->base, 0, 0); /* never null: the plan has asked it of the same window */
     int64_t column = s->axes[0].start;
@@ -113,19 +117,20 @@ IrValue *window_skew_line(WindowStage *s, IrBuilder *b, const Window *inner, IrV
     return ir_binary(b, IR_SUB, at, ir_const_index(b, column));
 }
 
-IrValue *window_skew_at(IrBuilder *outer, IrBuilder *b, const Window *inner, IrValue *first, IrValue *const *index, const int *along) {
+IrValue *window_misaligned_at(IrBuilder *outer, IrBuilder *b, const Window *inner, IrValue *first, IrValue *const *index,
+                              const int *along) {
     IrValue *at = first;
     for (unsigned a = 0; a < inner->axis_count; a++) {
         if (along[a] <= 0) continue;
-        IrValue *turn = ir_binary(b, IR_MOD, index[a], ir_const_index(b, SKEWS));
-        at = add(b, at, ir_binary(b, IR_MUL, turn, ir_aff_emit(outer, inner->axes[a].stride)));
+        IrValue *number = ir_binary(b, IR_MOD, index[a], ir_const_index(b, PIECE_ELEMENTS));
+        at = add(b, at, ir_binary(b, IR_MUL, number, ir_aff_emit(outer, inner->axes[a].stride)));
     }
-    IrValue *skew = ir_binary(b, IR_AND, at, ir_const_index(b, SKEWS - 1));
-    if (!skew->name) skew->name = "skew";
-    return skew;
+    IrValue *misalignment = ir_binary(b, IR_AND, at, ir_const_index(b, PIECE_ELEMENTS - 1));
+    if (!misalignment->name) misalignment->name = "skew";
+    return misalignment;
 }
 
-IrValue *window_skew_columns(const WindowStage *s, IrBuilder *outer, IrBuilder *b, const Window *inner, IrValue *const *index) {
+IrValue *window_misaligned_columns(const WindowStage *s, IrBuilder *outer, IrBuilder *b, const Window *inner, IrValue *const *index) {
     AffCtx *c = s->w.m->affs;
     IrValue *mask = NULL;
     for (unsigned a = 0; a < s->w.atom_count; a++) {
