@@ -478,10 +478,12 @@ static void generate(RandomProgram *p, uint64_t seed, bool biased) {
         else
             add_movement(p, &rng);
     }
+    add_recurrences(p);
     bound_scanned(p);
     make_results(p, &rng);
     add_store_kinds(p, &rng);
     add_cut(p, &rng);
+    add_in_place(p);
     p->hints = rng_chance(&rng, 60);
     p->parallel = rng_chance(&rng, 50);
 }

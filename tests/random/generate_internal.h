@@ -64,4 +64,11 @@ void add_movement(RandomProgram *p, Rng *rng);
 void add_store_kinds(RandomProgram *p, Rng *rng);
 void add_cut(RandomProgram *p, Rng *rng);
 
+/* ---- Of a program as a whole (generate_last.c) ---- */
+
+/* Scans become linear recurrences. */
+void add_recurrences(RandomProgram *p);
+/* The last result is stored over an input that it may take the place of. */
+void add_in_place(RandomProgram *p);
+
 #endif

@@ -160,6 +160,12 @@ const char *along_attributes(const Node *n) {
     return class == CLASS_SCAN ? texts[n->reverse + 2 * n->exclusive] : "";
 }
 
+const char *along_operands(Arena *arena, const Node *n, const char *const *operands) {
+    if (n->op != BUILTIN_LINEAR_SCAN) return operands[0];
+    return n->operand_count > 1 ? arena_printf(arena, "tanh(%s), %s", operands[1], operands[0])
+                                : arena_printf(arena, "0.5, %s", operands[0]);
+}
+
 static void print_value(Printer *w, unsigned node, Str *out) {
     const Node *n = &w->p->nodes[node];
     const char *operands[MAX_OPERANDS];
@@ -187,8 +193,8 @@ static void print_value(Printer *w, unsigned node, Str *out) {
         print_fold(w->p, n, operands[0], out);
         break;
     case NODE_ALONG:
-        str_printf(out, "%s(%s, axis=%u%s)", builtin_info((BuiltinId)n->op)->name, operands[0], place_of(&n->form, n->axis),
-                   along_attributes(n));
+        str_printf(out, "%s(%s, axis=%u%s)", builtin_info((BuiltinId)n->op)->name, along_operands(w->arena, n, operands),
+                   place_of(&n->form, n->axis), along_attributes(n));
         break;
     case NODE_COUNT:
         str_printf(out, "count(%s, axis=%u)", operands[0], place_of(&w->p->nodes[n->operands[0]].form, n->axis));
@@ -237,6 +243,51 @@ static unsigned result_of(const RandomProgram *p, unsigned node) {
     return i;
 }
 
+/* An operand of a call, element by element: its last indices are the call's. */
+static void print_element(const Node *n, const char *text, unsigned rank, Str *out) {
+    str_append(out, text);
+    if (node_is_bare(n)) return;
+    str_append_char(out, '[');
+    for (unsigned i = 0; i < n->form.rank; i++)
+        str_printf(out, n->form.dims[i].full ? "%si%u" : "%s0", i ? ", " : "", i + rank - n->form.rank);
+    str_append_char(out, ']');
+}
+
+/* Is the text one of a tensor, an intermediate or a view, or a number? */
+static bool is_element(const Node *n, const char *text) {
+    if (node_is_bare(n)) return n->kind == NODE_NUMBER || n->kind == NODE_SCALAR || n->kind == NODE_EXTENT;
+    return n->form.rank && text[1 + strspn(text + 1, "0123456789")] == '\0';
+}
+
+/* A call as an equation in index notation, whose left side is a name that nothing declares. */
+static bool print_elements(Printer *w, unsigned node) {
+    const Node *n = &w->p->nodes[node];
+    const char *operands[MAX_OPERANDS];
+    if (n->kind != NODE_CALL || !n->form.rank || (n->style >> 24) % 3) return false;
+    for (unsigned i = 0; i < n->operand_count; i++)
+        if (!is_element(&w->p->nodes[n->operands[i]], w->texts[n->operands[i]])) return false;
+    Str text;
+    for (unsigned i = 0; i < n->operand_count; i++) {
+        str_init(&text);
+        print_element(&w->p->nodes[n->operands[i]], w->texts[n->operands[i]], n->form.rank, &text);
+        operands[i] = arena_strdup(w->arena, text.data);
+        str_release(&text);
+    }
+    str_printf(w->out, "    t%u[", node);
+    for (unsigned i = 0; i < n->form.rank; i++) {
+        str_printf(w->out, "%si%u in 0:", i ? ", " : "", i);
+        if (n->form.dims[i].full)
+            print_extent(w->p, n->form.dims[i].axis, w->out);
+        else
+            str_append(w->out, "1");
+    }
+    str_append(w->out, "] = ");
+    print_call(n, operands, w->out);
+    str_append(w->out, "\n");
+    w->texts[node] = arena_printf(w->arena, "t%u", node);
+    return true;
+}
+
 static void print_equation(Printer *w, unsigned node) {
     const Node *n = &w->p->nodes[node];
     Str text;
@@ -246,6 +297,7 @@ static void print_equation(Printer *w, unsigned node) {
         w->texts[node] = arena_printf(w->arena, "Y%u", result);
         return;
     }
+    if (print_elements(w, node)) return;
     str_init(&text);
     print_value(w, node, &text);
     w->texts[node] = arena_strdup(w->arena, text.data);
@@ -264,16 +316,35 @@ static void count_uses(Printer *w, const bool *live) {
     for (unsigned i = 0; i < w->p->result_count; i++) w->uses[w->p->results[i].node]++;
 }
 
+/* A result that has its value's type may be given at once, and what is behind it reads the result. */
+static void print_early(Printer *w, unsigned node, bool *given) {
+    const Node *n = &w->p->nodes[node];
+    bool narrow = dtype_is_float(n->dtype) && dtype_size(n->dtype) < 4;
+    if (narrow || node_is_indexed(n) || (n->style >> 26) % 2) return;
+    for (unsigned i = 0; i < w->p->result_count; i++) {
+        const Result *r = &w->p->results[i];
+        if (r->node != node || r->kind != STORE_WHOLE || r->dtype != n->dtype) continue;
+        print_result(w->p, i, w->texts[node], w->out);
+        w->texts[node] = arena_printf(w->arena, "Y%u", i);
+        given[i] = true;
+    }
+}
+
 static void print_equations(const RandomProgram *p, Str *out) {
-    bool live[MAX_NODES];
+    bool live[MAX_NODES], given[MAX_RESULTS] = {false};
     Printer w = {.p = p, .out = out, .arena = arena_create()};
     program_live(p, live);
     count_uses(&w, live);
-    for (unsigned i = 0; i < p->node_count; i++)
-        if (live[i]) print_equation(&w, i);
-    for (unsigned i = 0; i < p->result_count; i++)
-        if (!node_is_indexed(&p->nodes[p->results[i].node]) || result_of(p, p->results[i].node) != i)
-            print_result(p, i, w.texts[p->results[i].node], out);
+    for (unsigned i = 0; i < p->node_count; i++) {
+        if (!live[i]) continue;
+        print_equation(&w, i);
+        print_early(&w, i, given);
+    }
+    for (unsigned i = 0; i < p->result_count; i++) {
+        unsigned node = p->results[i].node;
+        bool printed = given[i] || (node_is_indexed(&p->nodes[node]) && result_of(p, node) == i);
+        if (!printed) print_result(p, i, w.texts[node], out);
+    }
     arena_destroy(w.arena);
 }
 

@@ -17,6 +17,8 @@ void print_call(const Node *n, const char *const *operands, Str *out);
 const char *fold_name(const Node *n);
 /* The axes of an operand of a product, as its tensor has them. */
 Form product_form(const Node *n, bool second);
+/* The operands of an operation along an axis: of a recurrence the factors before what is added. */
+const char *along_operands(Arena *arena, const Node *n, const char *const *operands);
 /* What stands behind the operand in a scan or sort: ", reverse=true". */
 const char *along_attributes(const Node *n);
 /* The dims of a product's operands, of results, of what results need, of inputs of nodes. */

@@ -219,6 +219,7 @@ void print_own_tensors(const RandomProgram *p, unsigned node, Str *out) {
 
 void print_result_tensors(const RandomProgram *p, unsigned result, Str *out) {
     const Result *r = &p->results[result];
+    if (r->kind == STORE_IN_PLACE) return; /* the input is declared */
     Form form = result_form(p, r);
     if (r->kind == STORE_SCATTER) {
         Form rest = form;
@@ -386,6 +387,9 @@ void print_result(const RandomProgram *p, unsigned result, const char *text, Str
         break;
     case STORE_FLIPPED:
         str_printf(out, "    Y%u = flip(%s, axis=%u)\n", result, text, place_of(&p->nodes[r->node].form, r->axis));
+        break;
+    case STORE_IN_PLACE:
+        str_printf(out, "    T%u = %s\n", r->axis, text);
         break;
     default:
         str_printf(out, "    Y%u = %s\n", result, text);

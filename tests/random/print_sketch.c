@@ -372,9 +372,11 @@ static const char *make_fold(Sketch *s, unsigned node) {
 
 static const char *make_along(Sketch *s, unsigned node) {
     const Node *n = &s->p->nodes[node];
-    const char *operand = sketch_value(s, n->operands[0]), *name = new_name(s);
-    line(s, "%s = %s(%s, axis=%d%s)", name, builtin_info((BuiltinId)n->op)->name, operand, tile_place(s, &n->form, n->axis),
-         along_attributes(n));
+    const char *operands[2] = {0};
+    for (unsigned i = 0; i < n->operand_count; i++) operands[i] = sketch_value(s, n->operands[i]);
+    const char *name = new_name(s);
+    line(s, "%s = %s(%s, axis=%d%s)", name, builtin_info((BuiltinId)n->op)->name, along_operands(s->arena, n, operands),
+         tile_place(s, &n->form, n->axis), along_attributes(n));
     return name;
 }
 

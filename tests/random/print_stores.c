@@ -128,6 +128,9 @@ void sketch_store(Sketch *s, unsigned result) {
         line(s, "store(%s -> Y%u[%s])", name, result, slices_with(s, form, r->axis, flipped_slice(s, r->axis)));
         break;
     }
+    case STORE_IN_PLACE:
+        line(s, "store(%s -> T%u[%s])", tile, r->axis, slices_text(s, form));
+        break;
     default:
         line(s, "store(%s -> Y%u[%s])", tile, result, slices_text(s, form));
     }

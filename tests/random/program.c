@@ -84,8 +84,11 @@ bool node_is_indexed(const Node *n) {
 bool program_is_valid(const RandomProgram *p) {
     bool live[MAX_NODES];
     program_live(p, live);
-    for (unsigned i = 0; i < p->result_count; i++)
-        if (!program_form_complete(p, &p->nodes[p->results[i].node].form)) return false;
+    for (unsigned i = 0; i < p->result_count; i++) {
+        const Result *r = &p->results[i];
+        if (!program_form_complete(p, &p->nodes[r->node].form)) return false;
+        if (r->kind == STORE_IN_PLACE && (!live[r->axis] || i + 1 < p->result_count || r->node == r->axis)) return false;
+    }
     for (unsigned i = 0; i < p->node_count; i++) {
         const Node *n = &p->nodes[i];
         bool found = !live[i] || !node_is_indexed(n);

@@ -60,18 +60,18 @@ typedef struct {
 } Form;
 
 typedef enum {
-    NODE_TENSOR,    /* an input */
-    NODE_NUMBER,    /* a literal */
-    NODE_SCALAR,    /* a value given at launch */
-    NODE_EXTENT,    /* the extent of `axis`, as a number */
-    NODE_COUNT,     /* how many lanes of the operand a reduction along `axis` takes, as a number */
-    NODE_IOTA,      /* positions along `axis` */
-    NODE_RANDOM,    /* random over its form */
-    NODE_CALL,      /* a lane by lane builtin */
-    NODE_CAST,      /* cast to dtype */
-    NODE_FOLD,      /* a reduction along `axis` */
-    NODE_ALONG,     /* a builtin that keeps the shape, along `axis`, which is whole */
-    NODE_TOPK,      /* the `rounds` largest along `axis`, or their indices (second) */
+    NODE_TENSOR, /* an input */
+    NODE_NUMBER, /* a literal */
+    NODE_SCALAR, /* a value given at launch */
+    NODE_EXTENT, /* the extent of `axis`, as a number */
+    NODE_COUNT,  /* how many lanes of the operand a reduction along `axis` takes, as a number */
+    NODE_IOTA,   /* positions along `axis` */
+    NODE_RANDOM, /* random over its form */
+    NODE_CALL,   /* a lane by lane builtin */
+    NODE_CAST,   /* cast to dtype */
+    NODE_FOLD,   /* a reduction along `axis` */
+    NODE_ALONG,  /* a builtin that keeps the shape, along `axis`, which is whole; of a recurrence operand 1, or the number, is the factor */
+    NODE_TOPK,   /* the `rounds` largest along `axis`, or their indices (second) */
     NODE_TRANSPOSE, /* dim i is the operand's dim perm[i] */
     NODE_CONCAT,    /* two operands behind each other in dim `place` */
     NODE_RESHAPE,   /* the operand's last dims merged, or its last one split */
@@ -116,12 +116,13 @@ typedef struct {
 } Node;
 
 typedef enum {
-    STORE_WHOLE,   /* every element */
-    STORE_MODE,    /* added to, or the extremum with, what is there; reduced along `dropped` axes */
-    STORE_LIMITED, /* the first lanes along `axis` only, as many as an input says */
-    STORE_FLIPPED, /* from the end along `axis`, in tiles */
-    STORE_SCATTER, /* added at the elements that a tensor of indices says for dim 0 */
-    STORE_INDEXED, /* at computed positions along `axis` */
+    STORE_WHOLE,    /* every element */
+    STORE_MODE,     /* added to, or the extremum with, what is there; reduced along `dropped` axes */
+    STORE_LIMITED,  /* the first lanes along `axis` only, as many as an input says */
+    STORE_FLIPPED,  /* from the end along `axis`, in tiles */
+    STORE_SCATTER,  /* added at the elements that a tensor of indices says for dim 0 */
+    STORE_INDEXED,  /* at computed positions along `axis` */
+    STORE_IN_PLACE, /* over the input that node `axis` is */
 } StoreKind;
 
 typedef struct {
