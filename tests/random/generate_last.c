@@ -30,10 +30,19 @@ void add_recurrences(RandomProgram *p) {
     }
 }
 
+/* Is an axis one that the compiler cuts into chunks? Beside other tiles it refuses (E0735) what loads and stores in place then. */
+static bool is_cut(const RandomProgram *p, const Form *form) {
+    for (unsigned i = 0; i < form->rank; i++) {
+        const Axis *axis = &p->axes[form->dims[i].axis];
+        if (form->dims[i].full && axis->walk == WALK_WHOLE && !axis->constant) return true;
+    }
+    return false;
+}
+
 /* An input that the result may be written over: each iteration reads the part alone that it writes. */
 static bool may_take(const RandomProgram *p, const bool *live, const Node *value, unsigned tensor) {
     const Node *t = &p->nodes[tensor];
-    bool whole = t->kind == NODE_TENSOR && live[tensor] && t->data != ~0u;
+    bool whole = t->kind == NODE_TENSOR && live[tensor] && t->data != ~0u && !is_cut(p, &t->form);
     return whole && t->dtype == value->dtype && form_same(&t->form, &value->form) && t != value;
 }
 
