@@ -48,9 +48,11 @@ struct sketchc_unit {
     File *file;
     const char *designed; /* stands for the text where it has no sketch; null: not made */
     size_t designed_size;
-    int64_t most_ops;      /* PassContext has it; 0: no limit of its own */
-    DesignReason *reasons; /* why there is none; of the last call */
-    DesignChoice choice;   /* of `designed` */
+    int64_t most_ops;            /* PassContext has it; 0: no limit of its own */
+    const sketchc_options *told; /* of the lowering that runs */
+    const char *style;           /* of the design that is tried in this unit; null: none is */
+    DesignReason *reasons;       /* why there is none; of the last call */
+    DesignChoice choice;         /* of `designed` */
     Str dump, times;
     PassReport report; /* of the last lowering; holds its reproducer */
     IrPlaces *places;  /* where the last IR that was printed has its ops; null: not wanted */
@@ -75,6 +77,9 @@ typedef struct {
     bool line_directives; /* PTX is to name lines of the source, for api_lines_of_code */
 } Compile;
 
+/* Tells the caller what begins: the style that is tried, what, and its name. */
+void api_progress(const sketchc_unit *unit, const sketchc_options *options, const char *what, const char *name);
+void api_tell_pass(void *unit, const char *name); /* by unit->told */
 /* Parses and checks into the unit's fresh arena. */
 bool api_check(sketchc_unit *unit, const sketchc_options *options);
 /* As api_check; a file with an operator and no sketch gets one by the rules of the pass `design`, where one fits. `options` are

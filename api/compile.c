@@ -113,12 +113,15 @@ bool api_lower(sketchc_unit *unit, const Compile *c, IrModule *module) {
                            .verify_each = c->given.verify_each,
                            .dump = &unit->dump,
                            .on_reproducer = c->given.on_reproducer,
-                           .context = c->given.context};
+                           .context = c->given.context,
+                           .on_pass = api_tell_pass,
+                           .pass_context = unit};
     size_t count;
     const PassId *passes = pipeline_for(c->target->kind, &count);
     if (c->given.passes && !pipeline_parse(unit->arena, &unit->diags, c->given.passes, &passes, &count)) return false;
     if (!names_passes(unit, c->given.stop_after, "") || !names_passes(unit, c->given.print_ir_after, "all")) return false;
     bool held = report_allocs(unit, c);
+    unit->told = &c->given;
     bool ok = passes_run(&ctx, passes, count, &options, report) && held;
     pass_report_print(report, &unit->times);
     return ok;
@@ -152,6 +155,7 @@ bool api_code(sketchc_unit *unit, const Compile *c, const IrModule *kernels, con
     const EmitForm *form = emit_form_named(name);
     EmitOptions options = {.arch = c->target->arch, .fault = c->given.fault, .line_directives = c->line_directives};
     api_head_comment(unit, c->target, form->comment, out);
+    api_progress(unit, &c->given, "code as", name);
     if (!form->emit(kernels, &options, out, &unit->diags)) return false;
     if (out->len <= CODE_LIMIT) return true;
     diag_report(&unit->diags, DIAG_code_too_large, SPAN_NONE, (long long)out->len, (long long)CODE_LIMIT);
@@ -295,6 +299,7 @@ sketchc_status sketchc_check(sketchc_unit *unit, const sketchc_options *options)
 static void emit_cubin(sketchc_unit *unit, const Compile *c, Str *out) {
     Artifact *artifact = api_artifact(unit, c, unit->arena);
     if (!artifact) return;
+    api_progress(unit, &c->given, "assembling with", "ptxas");
     RtError e = rt_cubin(artifact, NULL, out);
     if (e.status == RT_MISSING)
         diag_report(&unit->diags, DIAG_no_tool, SPAN_NONE, e.text);

@@ -177,7 +177,7 @@ static bool lowers(sketchc_unit *unit, const sketchc_options *options, const cha
     own.on_reproducer = NULL;
     own.sketch = NULL;
     sketchc_unit *tried = sketchc_unit_create(unit->path, text, size);
-    if (tried) tried->most_ops = most_ops;
+    if (tried) tried->most_ops = most_ops, tried->style = design_style(trial->style)->name;
     bool ok = tried && api_call(tried, lower_call, &(Lower){tried, &own, trial}) && api_status(tried) == SKETCHC_OK;
     trial->large = tried && !ok && is_too_large(tried);
     if (tried && !ok && unit->file) add_reason_of(unit, tried, trial->style, true);

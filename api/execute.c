@@ -139,7 +139,9 @@ static RtError run_options(const sketchc_run_options *o, const Artifact *a, Aren
                      .threads = o->threads,
                      .exact = o->exact,
                      .baseline = o->baseline,
-                     .give_up_s = o->give_up_s};
+                     .give_up_s = o->give_up_s,
+                     .on_progress = o->on_progress,
+                     .progress_context = o->progress_context};
     return e;
 }
 

@@ -117,6 +117,18 @@ bool api_call(sketchc_unit *unit, void (*work)(void *call), void *call) {
     return done;
 }
 
+void api_progress(const sketchc_unit *unit, const sketchc_options *options, const char *what, const char *name) {
+    char text[256];
+    if (!options->on_progress) return;
+    snprintf(text, sizeof text, "%s%s%s%s %s", unit->style ? "design " : "", unit->style ? unit->style : "", unit->style ? ", " : "", what,
+             name);
+    options->on_progress(options->progress_context, text);
+}
+
+void api_tell_pass(void *unit, const char *name) {
+    api_progress(unit, ((sketchc_unit *)unit)->told, "pass", name);
+}
+
 /* A word of the command line that names nothing is the caller's mistake, not the source's. */
 static sketchc_status status_of_diag(DiagId id) {
     switch (id) {

@@ -76,7 +76,10 @@ typedef struct {
     void (*on_reproducer)(void *context, const char *text, size_t size);
     void *context;
     const char *design; /* the style of the sketch that is made where the file has none; null: chosen */
-    bool check;         /* run and verify report index values outside of their axis and integer divisions by zero */
+    /* Called in the calling thread as a step of the work begins, with a word about it, "pass simplify"; it must return soon. May be null. */
+    void (*on_progress)(void *context, const char *doing);
+    void *progress_context;
+    bool check; /* run and verify report index values outside of their axis and integer divisions by zero */
 } sketchc_options;
 
 /* A unit holds one source text (copied) and all that is made from it. `path` is shown in
@@ -187,6 +190,8 @@ typedef struct {
                                       that the artifact was compiled with, at the same value. Of equal names the last counts. A
                                       name that there is not, or a value that is none, is SKETCHC_USAGE_ERROR */
     size_t define_count;
+    void (*on_progress)(void *context, const char *doing); /* as in sketchc_options: "3 of 20, ragged 2: the first launch" */
+    void *progress_context;
 } sketchc_run_options;
 
 /* Each runs in a disposable process and returns, besides the status, a report: "text", "verbose"

@@ -77,6 +77,8 @@ typedef struct {
      * stays where it is as long as the report. */
     void (*on_reproducer)(void *context, const char *text, size_t size);
     void *context;
+    void (*on_pass)(void *context, const char *name); /* as a pass begins; null: nobody asks */
+    void *pass_context;
 } PassOptions;
 
 /* What the runner knows; filled as it goes, so that a crash handler finds the pass that ran. */

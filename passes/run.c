@@ -167,6 +167,7 @@ bool passes_run(PassContext *ctx, const PassId *passes, size_t count, const Pass
     for (size_t i = 0; i < count; i++) {
         const char *name = pass_info(passes[i])->name;
         bool last = i + 1 == count || (options->stop_after && strcmp(options->stop_after, name) == 0);
+        if (options->on_pass) options->on_pass(options->pass_context, name);
         bool ok = run_one(ctx, passes[i], report);
         if (options->dump && list_names(options->print_after, name)) {
             str_printf(options->dump, "# after %s\n", name);

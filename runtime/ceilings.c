@@ -133,7 +133,7 @@ static bool receive(void *ctx, const void *data, size_t size) {
 
 RtError rt_calibrate(bool cpu, const RtOptions *options, RtCeilings *ceilings) {
     Calibration c = {.options = options, .target = cpu ? ARTIFACT_CPU : ARTIFACT_CUDA};
-    RtError e = worker_run(&(WorkerSpec){work, receive, &c});
+    RtError e = worker_run(&(WorkerSpec){.work = work, .receive = receive, .ctx = &c});
     *ceilings = c.answer.ceilings;
     return rt_failed(&e) || !c.told ? e : c.answer.error;
 }

@@ -116,7 +116,7 @@ static void work_cuda(void *ctx, WorkerChannel *channel) {
 static void probe_in_worker(void (*work)(void *, WorkerChannel *), RtTool *tool, char (*arch)[32]) {
     Probe p = {.tool = tool, .arch = arch};
     memset(tool, 0, sizeof *tool);
-    RtError e = worker_run(&(WorkerSpec){work, receive, &p});
+    RtError e = worker_run(&(WorkerSpec){.work = work, .receive = receive, .ctx = &p});
     if (!p.told) rt_copy(tool->version, sizeof tool->version, e.text);
 }
 

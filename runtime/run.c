@@ -212,6 +212,11 @@ static void work(void *ctx, WorkerChannel *channel) {
     worker_send(channel, &e, sizeof e);
 }
 
+static void begins(void *ctx, const char *what) {
+    const RtOptions *o = ((Run *)ctx)->options;
+    if (o->on_progress) o->on_progress(o->progress_context, what);
+}
+
 static bool receive(void *ctx, const void *data, size_t size) {
     Run *r = ctx;
     if (size != sizeof r->result) return false;
@@ -224,7 +229,7 @@ static bool receive(void *ctx, const void *data, size_t size) {
 RtError rt_run(const Artifact *a, const RtOptions *options, size_t input_count, const RtFile *inputs, size_t output_count,
                const RtFile *outputs) {
     Run r = {.a = a, .options = options, .input_count = input_count, .inputs = inputs, .output_count = output_count, .outputs = outputs};
-    RtError e = worker_run(&(WorkerSpec){work, receive, &r});
+    RtError e = worker_run(&(WorkerSpec){.work = work, .receive = receive, .ctx = &r, .begins = begins});
     if (r.told && (rt_failed(&r.result) || !rt_failed(&e))) return r.result;
     return rt_failed(&e) ? e : rt_error(RT_BUG, "the worker said nothing");
 }

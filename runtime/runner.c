@@ -73,6 +73,18 @@ static bool take_info(Runner *r, const void *data, size_t size) {
     return (unsigned)r->info.error.status < RT_STATUS_COUNT;
 }
 
+/* The task's name and sizes, or what is done before the first. */
+static void begins(void *ctx, const char *what) {
+    Runner *r = ctx;
+    const RtOptions *o = r->plan.options;
+    char text[RT_TEXT] = "";
+    const Task *task = r->running ? &r->plan.tasks[r->next - 1] : NULL;
+    if (!o->on_progress) return;
+    if (task) snprintf(text, sizeof text, "%zu of %zu, %s: ", r->next, r->plan.count, task->name);
+    snprintf(text + strlen(text), sizeof text - strlen(text), "%s", what);
+    o->on_progress(o->progress_context, text);
+}
+
 static bool receive(void *ctx, const void *data, size_t size) {
     Runner *r = ctx;
     Head head;
@@ -84,7 +96,9 @@ static bool receive(void *ctx, const void *data, size_t size) {
     if (head.kind == FRAME_BEGIN) {
         if (head.task != r->next || r->running || r->next >= r->plan.count) return false;
         r->next++;
-        return r->running = true;
+        r->running = true;
+        begins(r, "preparing");
+        return true;
     }
     if (head.kind != FRAME_RECORD || !r->running || head.task != r->next - 1 || size != r->record_size) return false;
     memcpy(runner_record(r, head.task), data, size);
@@ -97,7 +111,7 @@ RtError runner_run(Runner *r) {
     unsigned crashes = 0;
     while (r->next < r->plan.count && crashes < MAX_CRASHES) {
         size_t before = r->next;
-        RtError e = worker_run(&(WorkerSpec){work, receive, r});
+        RtError e = worker_run(&(WorkerSpec){work, receive, r, begins});
         if (rt_failed(&r->info.error)) return r->info.error;
         if (r->running) {
             if (!rt_failed(&e)) e = rt_error(RT_BUG, "the worker left a case unfinished");

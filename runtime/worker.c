@@ -65,8 +65,13 @@ static bool receive(void *ctx, const void *data, size_t size) {
     return spec->receive(spec->ctx, data, size);
 }
 
+static void begins(void *ctx, const char *what) {
+    const WorkerSpec *spec = ctx;
+    if (spec->begins) spec->begins(spec->ctx, what);
+}
+
 RtError worker_run(const WorkerSpec *spec) {
     WorkerSpec own = *spec;
-    ChildEnd end = child_run(&(ChildSpec){.work = work_clean, .receive = receive, .ctx = &own});
+    ChildEnd end = child_run(&(ChildSpec){.work = work_clean, .receive = receive, .begins = begins, .ctx = &own});
     return worker_status(&end);
 }

@@ -12,6 +12,7 @@ typedef struct {                    /* as in ChildSpec */
     void (*work)(void *ctx, WorkerChannel *channel);
     bool (*receive)(void *ctx, const void *data, size_t size);
     void *ctx;
+    void (*begins)(void *ctx, const char *what);
 } WorkerSpec;
 
 /* Runs the work to its end. OK when the child ended by returning; HANG, FAULT, ABORT, MISSING (no

@@ -161,6 +161,7 @@ static void take_frame(Parent *p, const FrameHead *head, const unsigned char *da
     } else if (head->kind == FRAME_PHASE && head->size == sizeof phase) {
         memcpy(&phase, data, sizeof phase);
         set_phase(p, &phase);
+        if (p->spec->begins) p->spec->begins(p->spec->ctx, p->phase.what);
     } else if (head->kind == FRAME_DATA) {
         Phase rest = {.seconds = CHILD_PATIENCE, .what = "the next step"};
         set_phase(p, &rest);

@@ -18,7 +18,9 @@ typedef struct {
     void *ctx;
     bool session;          /* in a session of its own: when it does not end well, all that it started goes too */
     uint64_t memory_limit; /* bytes that the child itself may have in main memory; 0: any */
-    const int *stop;       /* the child is ended as soon as something can be read here or the other end is closed; null: never */
+    /* In the parent, as a phase begins; null: nobody asks. */
+    void (*begins)(void *ctx, const char *what);
+    const int *stop; /* the child is ended as soon as something can be read here or the other end is closed; null: never */
 } ChildSpec;
 
 typedef enum {

@@ -6,6 +6,7 @@
 #include "fail.h"
 #include "lsp/lsp.h"
 #include "options.h"
+#include "progress.h"
 #include "supervise.h"
 #include "support.h"
 
@@ -23,6 +24,7 @@ typedef struct {
     sketchc_options compile;
     sketchc_run_options run;
     const char *command; /* as it was typed, for a crash's file */
+    Progress progress;
 } Driver;
 
 static const char *value(const Driver *d, OptionId id) {
@@ -240,6 +242,19 @@ static int one_operand(const Driver *d, const char *what) {
     return fail(SKETCHC_USAGE_ERROR, "one %s at a time, please: \"%s\" is too many", what, d->line.operands.data[1]);
 }
 
+/* What takes long says what it does, where somebody looks or asked for more words. */
+static void watch(Driver *d, const char *command) {
+    bool wanted = (isatty(STDERR_FILENO) || given(d, OPTION_VERBOSE)) && !given(d, OPTION_JSON) && !given(d, OPTION_QUIET);
+    progress_begin(&d->progress, command, wanted);
+    d->compile.on_progress = d->run.on_progress = progress_say;
+    d->compile.progress_context = d->run.progress_context = &d->progress;
+}
+
+static void wait_as_planted(Driver *d) {
+    progress_say(&d->progress, "a planted wait");
+    sleep(3);
+}
+
 /* The library's work on one source, guarded: a crash in it is ours. Either an output or an
  * artifact. */
 static int compile(Driver *d, const char *path, const Str *text, const char *form, Str *out, sketchc_artifact **artifact) {
@@ -250,13 +265,16 @@ static int compile(Driver *d, const char *path, const Str *text, const char *for
     double start = now();
     d->compile.on_reproducer = crash_have_ir;
     d->compile.context = arena_strdup(d->arena, d->compile.fault ? d->compile.fault : "");
+    watch(d, "compile");
     crash_guard(d->command, text->data, text->len);
     if (d->compile.fault && strcmp(d->compile.fault, "abort-early") == 0) abort();
+    if (d->compile.fault && strcmp(d->compile.fault, "wait") == 0) wait_as_planted(d);
     int status = artifact                   ? (int)sketchc_compile(unit, &d->compile, artifact)
                  : given(d, OPTION_EXPLAIN) ? (int)sketchc_predict(unit, &d->compile, given(d, OPTION_JSON) ? "json" : "text", &data)
                                             : (int)sketchc_emit(unit, &d->compile, form, &data, &size);
     if (data && !size) size = strlen(data);
     crash_unguard();
+    progress_end(&d->progress);
     report_diagnostics(d, unit);
     if (status == SKETCHC_BUG) save_reproducer(unit);
     if (!status && !artifact) str_append_n(out, data, size);
@@ -359,12 +377,14 @@ static int execute(Driver *d, const char *path) {
     const char *format = given(d, OPTION_JSON) ? "json" : given(d, OPTION_VERBOSE) ? "verbose" : "text";
     char *report = NULL;
     double start = now();
+    watch(d, d->line.command == COMMAND_VERIFY ? "verify" : d->line.command == COMMAND_BENCH ? "bench" : "run");
     if (d->line.command == COMMAND_VERIFY)
         status = (int)sketchc_verify(artifact, &d->run, format, &report);
     else if (d->line.command == COMMAND_BENCH)
         status = (int)sketchc_bench(artifact, &d->run, format, &report);
     else
         status = run_once(d, artifact, format, &report);
+    progress_end(&d->progress);
     if (logs(LOG_RUN)) fprintf(stderr, "sketchc: run: %s: status %d, %.3f s\n", path, status, now() - start);
     /* What went wrong in `run` belongs to standard error; a report is the output. */
     bool is_message = d->line.command == COMMAND_RUN && !given(d, OPTION_JSON);
@@ -459,9 +479,11 @@ static int explain_file(Driver *d, const char *path) {
     char *page = NULL;
     size_t size = 0;
     if (unit) {
+        watch(d, "explain");
         crash_guard(d->command, text.data, text.len);
         status = (int)sketchc_explain_page(unit, &d->compile, &page, &size);
         crash_unguard();
+        progress_end(&d->progress);
         report_diagnostics(d, unit);
     }
     if (!status) status = write_output(d, page, size);

@@ -13,6 +13,8 @@
         }                                                                                                                                  \
     } while (0)
 
+enum { STEPS = 1 << 14 };
+
 static const char text[] = "sketch copy {\n    symbols: N;\n    tensors: X[N]: f32; Y[N]: f32;\n"
                            "    constexpr: T in {64, 128};\n    for i in range(ceil(N, T)):\n"
                            "        x = alloc([T])\n        load(X[i*T : (i+1)*T] -> x)\n"
@@ -183,7 +185,36 @@ static void check_artifact(void) {
     sketchc_unit_destroy(unit);
 }
 
+/* What was told, in the order in which it was. */
+static void add_step(void *context, const char *doing) {
+    char *steps = context;
+    size_t length = strlen(steps);
+    snprintf(steps + length, STEPS - length, "%s\n", doing);
+}
+
+/* Steps are told in this process as they begin: passes, the code, then the cases of a verification. */
+static void check_progress(void) {
+    static char steps[STEPS];
+    static const char source[] = "operator twice {\n    symbols: N;\n    tensors: X[N]: f32, Y[N]: f32;\n    Y = X * 2\n"
+                                 "    case few { N=5; X: normal(0, 1) }\n}\n";
+    sketchc_unit *unit = sketchc_unit_create(NULL, source, sizeof source - 1);
+    sketchc_options options = {.size = sizeof options, .target = "openmp", .on_progress = add_step, .progress_context = steps};
+    sketchc_artifact *artifact;
+    CHECK(sketchc_compile(unit, &options, &artifact) == SKETCHC_OK);
+    const char *pass = strstr(steps, "design rows, pass split_passes\n");
+    CHECK(pass && strstr(pass, "\npass split_passes\n") && strstr(pass, "code as c\n"));
+    *steps = '\0';
+    sketchc_run_options run = {.size = sizeof run, .cache_dir = "", .no_ragged = true, .on_progress = add_step, .progress_context = steps};
+    char *report;
+    sketchc_status status = sketchc_verify(artifact, &run, "text", &report);
+    CHECK(status == SKETCHC_MISSING || strstr(steps, "loading the code\n1 of 1, few: preparing\n1 of 1, few: the first launch\n"));
+    sketchc_free(report);
+    sketchc_artifact_destroy(artifact);
+    sketchc_unit_destroy(unit);
+}
+
 int main(void) {
+    check_progress();
     check_identities();
     check_statuses();
     check_artifact();

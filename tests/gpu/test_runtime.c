@@ -151,7 +151,7 @@ static bool receive_both(void *ctx, const void *data, size_t size) {
 static void test_other_loaders(void) {
     Loaded l;
     memset(&l, 0, sizeof l);
-    RtError e = worker_run(&(WorkerSpec){load_both, receive_both, &l});
+    RtError e = worker_run(&(WorkerSpec){.work = load_both, .receive = receive_both, .ctx = &l});
     printf("JIT: %s %s\nNVRTC: %s %s\n", rt_status_name(l.jit.status), l.jit.text, rt_status_name(l.nvrtc.status), l.nvrtc.text);
     CHECK(e.status == RT_OK && l.jit.status == RT_OK);
     CHECK(l.nvrtc.status == RT_OK || l.nvrtc.status == RT_MISSING);
