@@ -10,7 +10,8 @@ A test file is one of two kinds:
               Helpers: FileCheck; `not CMD` (exits with 1: an error in a file, or nothing found; `not --status=N CMD`:
               with N, which is no crash, no internal error and no time limit); `status N CMD` (exits with exactly N);
               `golden FILE` (standard input equals FILE); `others CMD` (a compiler that is none of ours: runs where
-              SANITIZED is not set, else only takes its input);
+              SANITIZED is not set, else only takes its input); `declared CMD` (a long verify: at the declared cases alone,
+              without ragged sizes, where SANITIZED is set);
               `$(drawn N FILES)`: every N-th file, by the day's seed (tests/daily.py), all of them in the long run.
   goldens     a .sketch file without RUN lines: `sketchc FILE -o %t ARGS` exits with STATUS and
               writes exactly FILE.err to standard error. `ARGS:` (default: none) and
@@ -19,6 +20,7 @@ A test file is one of two kinds:
 `REQUIRES: a, b` skips the file, with the reason, where a feature is missing: llvm, nvcc, ptxas,
 gpu, compute-sanitizer, gcc, signals, plain (no sanitizers). --update-golden (or UPDATE_GOLDEN=1) rewrites goldens."""
 import argparse
+import collections
 import concurrent.futures
 import ctypes
 import os
@@ -35,10 +37,8 @@ import daily
 LEADER = r"(?:^|\s)(?:#|//|;)\s*"
 SUFFIXES = {".sketch", ".skir", ".test"}
 AN_ERROR, OUR_BUG, SANITIZER = 1, 5, 99
-TIMES = "processor-times"  # what bash's `times` says at the end of each RUN line
-SPENT = re.compile(r"(\d+)m([\d.]+)s")
+SPENT = re.compile(r"\nprocessor seconds: ([\d.]+)\n\Z")  # what tests/tools/timed adds to standard error
 PRELUDE = f"""set -o pipefail
-trap 'times >> "$TIMES"' EXIT
 not() {{
   local want={AN_ERROR} s
   case "$1" in --status=*) want=${{1#--status=}}; shift;; esac
@@ -51,6 +51,7 @@ drawn() {{
   local rate=$1 i=0 f; shift; [ -z "${{DRAW_ALL:-}}" ] || rate=1
   for f; do [ $((i++ % rate)) -ne $((DRAW_SEED % rate)) ] || echo "$f"; done
 }}
+declared() {{ "$@" ${{SANITIZED:+--no-ragged}}; }}
 others() {{ if [ -n "${{SANITIZED:-}}" ]; then cat > /dev/null; else "$@"; fi; }}
 golden() {{
   if [ -n "${{UPDATE_GOLDEN:-}}" ]; then cat > "$1"; else diff -u "$1" -; fi
@@ -107,6 +108,9 @@ class Runner:
         self.path = os.pathsep.join([os.environ.get("PATH", ""), *cuda_folders()])
         self.features = find_features(args.feature, self.path)
         self.programs = {}
+        timed = pathlib.Path(args.build) / "tests/tools/timed"
+        self.shell_words = [*([str(timed)] if timed.exists() else []), "bash", "-c"]
+        self.spent = collections.Counter()  # processor seconds of a file
         for name in args.program:  # NAME in the build folder, or NAME=PATH
             name, _, path = name.partition("=")
             self.programs[name] = path or str(pathlib.Path(args.build) / name)
@@ -114,7 +118,7 @@ class Runner:
     def environment(self, folder: pathlib.Path) -> dict[str, str]:
         env = {k: v for k, v in os.environ.items()
                if not k.startswith("SKETCHC_") and k not in ("NO_COLOR", "CLICOLOR_FORCE")}
-        env.update(PATH=self.path, LC_ALL="C.UTF-8", TMPDIR=str(folder), TIMES=str(folder / TIMES),
+        env.update(PATH=self.path, LC_ALL="C.UTF-8", TMPDIR=str(folder),
                    XDG_CACHE_HOME=str(folder / "cache"))
         env["DRAW_SEED"] = str(daily.seed_of(os.environ.get("SKETCHC_TEST_SEED", "1")))
         if os.environ.get("SKETCHC_TEST_LONG") == "1":
@@ -142,13 +146,15 @@ class Runner:
 
     def shell(self, script: str, cwd: pathlib.Path, temporary: pathlib.Path):
         """Exit status, standard output, standard error; 124 after the time limit."""
-        process = subprocess.Popen(["bash", "-c", PRELUDE + script], cwd=cwd, text=True,
+        process = subprocess.Popen([*self.shell_words, PRELUDE + script], cwd=cwd, text=True,
                                    errors="backslashreplace", stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    env=self.environment(temporary), start_new_session=True)
         try:
             out, err = process.communicate(timeout=self.args.timeout)
-            return process.returncode, out, err
+            for found in SPENT.findall(err):
+                self.spent[temporary] += float(found)
+            return process.returncode, out, SPENT.sub("", err)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()
@@ -189,9 +195,7 @@ class Runner:
         return pathlib.Path(self.args.build) / "lit" / self.args.suite / f"{file.relative_to(self.args.folder)}.tmp"
 
     def seconds(self, file: pathlib.Path) -> float:
-        times = self.temporary(file) / TIMES
-        text = times.read_text() if times.exists() else ""
-        return sum(60 * int(minutes) + float(seconds) for minutes, seconds in SPENT.findall(text))
+        return self.spent[self.temporary(file)]
 
     def run(self, file: pathlib.Path) -> str | None:
         """None when it passes, else what is wrong. Raises Skip."""
