@@ -55,10 +55,22 @@ static size_t style_named(const char *name) {
     return i;
 }
 
-/* When a style's turn is: the naive ones come last, and nests of their own for folds where one nest for all has too much code. */
+enum { TURNS = 4 };
+
+/* When a style's turn is: the naive ones come last, and nests of their own for folds where one nest for all has too much code. What the library has is for
+ * matrix units: where it is not preferred it has none. */
 static size_t turn_of(size_t style, size_t preferred, bool large) {
     const DesignStyle *s = design_style(style);
+    if (style != preferred && s->staging == STAGE_LIBRARY) return TURNS;
     return style == preferred ? 0 : s->naive ? 3 : large && s->staging >= STAGE_FOLDED ? 1 : 2;
+}
+
+static bool has_matrix_units(const sketchc_options *options) {
+    return !options->target || strcmp(options->target, "openmp") != 0;
+}
+
+static size_t preferred_style(const sketchc_options *options, bool products, bool blocks) {
+    return style_named(products && has_matrix_units(options) ? "library" : blocks ? "blocks" : "rows");
 }
 
 /* ---- The least time ---- */
@@ -89,16 +101,21 @@ static void consider(Choice *c, const DesignTrial *t) {
     }
 }
 
+/* A sketch of the library is several launches, each with the maps behind the product. */
+static int64_t limit_of(const Choice *c, size_t style) {
+    return c->most_ops * (design_style(style)->staging == STAGE_LIBRARY ? STEPS_OF_LIMIT : 1);
+}
+
 /* Those whose code is no larger than the limit. */
 static void try_styles(Choice *c) {
     bool preferred_large = false;
     c->large = false;
     c->unit->reasons = NULL;
-    for (size_t turn = 0; turn < 4; turn++)
+    for (size_t turn = 0; turn < TURNS; turn++)
         for (size_t i = 0; i < design_style_count() && !is_decided(c); i++) {
             DesignTrial trial = {.style = i, .seconds = -1};
             if (turn_of(i, c->preferred, preferred_large) != turn) continue;
-            api_design_try(c->unit, c->options, c->most_ops, &trial);
+            api_design_try(c->unit, c->options, limit_of(c, i), &trial);
             consider(c, &trial);
             c->large |= trial.large;
             if (turn == 0) preferred_large = trial.large;
@@ -130,7 +147,7 @@ bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrMo
     Choice c = {.unit = unit,
                 .options = options,
                 .rewrites = api_rewrites(unit, module),
-                .preferred = style_named(blocks ? "blocks" : "rows"),
+                .preferred = preferred_style(options, products, blocks),
                 .margin = products ? MARGIN_PRODUCTS : MARGIN_MEMORY};
     int64_t most = blocks ? MODEST_PRODUCT_OPS : MODEST_OPS;
     if (choose(&c, most)) return true;

@@ -31,7 +31,7 @@ static bool is_taken(const Design *d, const char *name) {
     return false;
 }
 
-static const char *free_name(Design *d, const char *name) {
+const char *design_free_name(const Design *d, const char *name) {
     while (is_taken(d, name)) name = arena_printf(d->arena, "%s_", name);
     return name;
 }
@@ -40,7 +40,7 @@ static const char *free_name(Design *d, const char *name) {
 const char *design_constexpr(Design *d, const char *prefix, int64_t value) {
     for (size_t i = 0; i < d->constexprs.len; i++)
         if (d->constexprs.data[i].value == value && d->constexprs.data[i].name[0] == prefix[0]) return d->constexprs.data[i].name;
-    const char *name = free_name(d, arena_printf(d->arena, "%s%zu", prefix, d->constexprs.len));
+    const char *name = design_free_name(d, arena_printf(d->arena, "%s%zu", prefix, d->constexprs.len));
     VEC_PUSH(d->arena, &d->constexprs, (DesignConstexpr){name, value});
     return name;
 }
@@ -63,7 +63,7 @@ DesignAxis *design_axis_add(Design *d, const Aff *extent, bool folded) {
     axis->extent = extent;
     axis->folded = folded;
     axis->single = !folded && d->singles && !d->style->naive && extent == aff_const(d->module->affs, 1);
-    axis->name = axis->single ? "0" : free_name(d, arena_printf(d->arena, "%c%u", folded ? 'k' : 'i', id));
+    axis->name = axis->single ? "0" : design_free_name(d, arena_printf(d->arena, "%c%u", folded ? 'k' : 'i', id));
     axis->var = axis->single ? aff_const(d->module->affs, 0) : aff_var(d->module->affs, axis, axis->name);
     d->axes[d->axis_count++] = axis;
     return axis;
@@ -149,8 +149,7 @@ static void open_outer(Design *d) {
     d->depth++;
 }
 
-/* What is stored is a tile of its own over all axes of the output. */
-static DesignTile storable(Design *d, DesignTile t, const IrType *type, unsigned rank, DesignAxis *const *axes) {
+DesignTile design_storable(Design *d, DesignTile t, const IrType *type, unsigned rank, DesignAxis *const *axes) {
     const char *text = design_align(d, &t, rank, axes);
     bool whole = t.rank == rank && t.is_tile && (!t.is_loaded || d->depth);
     if (whole && text == t.text) return t;
@@ -174,7 +173,7 @@ static DesignTile storable(Design *d, DesignTile t, const IrType *type, unsigned
 /* The tiles that hold the results, ready to be stored. */
 static DesignTile result_tile(Design *d, const DesignResults *r, unsigned i, unsigned rank, DesignAxis *const *axes) {
     DesignTile t = design_value(d, r->values[i], outer_index(d));
-    return d->error ? t : storable(d, t, r->values[i]->type, rank, axes);
+    return d->error ? t : design_storable(d, t, r->values[i]->type, rank, axes);
 }
 
 static void store_results(Design *d, const DesignResults *r) {
@@ -228,25 +227,51 @@ static const DesignStyle *nest_style(const Design *d) {
     return s;
 }
 
-/* Writes a nest, twice: first to find out about its axes. The state of a nest around it is kept. */
-static bool write_nest(Design *d, const DesignResults *r) {
-    Design around = *d;
-    Str body, views;
-    size_t constexprs = d->constexprs.len;
-    unsigned view_count = d->view_count, names = d->names;
-    str_init(&body);
-    str_init(&views);
+void design_begin_nest(Design *d, Design *around, const DesignResults *r, Str *body) {
+    *around = *d;
     memset(d->axes, 0, sizeof d->axes);
     memset(&d->known, 0, sizeof d->known);
     memset(&d->bindings, 0, sizeof d->bindings);
-    d->body = &body;
-    d->views = &views;
+    d->body = body;
     d->in_product = d->direct = d->lanes = d->turns = false;
     d->writes = r->bits & d->inout;
+    str_init(body);
+}
+
+bool design_end_nest(Design *d, const Design *around, Str *body) {
+    Design done = *d;
+    str_append_n(d->nests, body->data, body->len);
+    str_release(body);
+    *d = *around;
+    d->names = done.names;
+    d->view_count = done.view_count;
+    d->staged.data = done.staged.data;
+    d->staged.len = done.staged.len;
+    d->staged.cap = done.staged.cap;
+    d->constexprs.data = done.constexprs.data;
+    d->constexprs.len = done.constexprs.len;
+    d->constexprs.cap = done.constexprs.cap;
+    d->bound_count = done.bound_count;
+    d->ahead |= done.ahead;
+    d->late |= done.late;
+    d->moved |= done.moved;
+    d->error = done.error;
+    d->error_at = done.error_at;
+    return !d->error;
+}
+
+/* Writes a nest, twice: first to find out about its axes. The state of a nest around it is kept. */
+static bool write_walked(Design *d, const DesignResults *r) {
+    Design around;
+    Str body, views;
+    size_t constexprs = d->constexprs.len;
+    unsigned view_count = d->view_count, names = d->names;
+    design_begin_nest(d, &around, r, &body);
+    str_init(&views);
+    d->views = &views;
     run_nest(d, r, true);
     str_release(&body);
     str_release(&views);
-    d->body = &body;
     d->views = d->all_views;
     str_init(&body);
     if (d->staged.len == around.staged.len) { /* no nest inside took numbers */
@@ -256,24 +281,12 @@ static bool write_nest(Design *d, const DesignResults *r) {
     }
     if (d->style->staging >= STAGE_FOLDED && !d->error) d->style = nest_style(d);
     if (!d->error) run_nest(d, r, false);
-    str_append_n(d->nests, body.data, body.len);
-    str_release(&body);
-    Design done = *d;
-    *d = around;
-    d->names = done.names;
-    d->view_count = done.view_count;
-    d->staged.data = done.staged.data;
-    d->staged.len = done.staged.len;
-    d->staged.cap = done.staged.cap;
-    d->constexprs.data = done.constexprs.data;
-    d->constexprs.len = done.constexprs.len;
-    d->constexprs.cap = done.constexprs.cap;
-    d->ahead |= done.ahead;
-    d->late |= done.late;
-    d->moved |= done.moved;
-    d->error = done.error;
-    d->error_at = done.error_at;
-    return !d->error;
+    return design_end_nest(d, &around, &body);
+}
+
+static bool write_nest(Design *d, const DesignResults *r) {
+    IrOp *anchor = d->style->staging == STAGE_LIBRARY ? design_anchor(d, r->values[0]) : NULL;
+    return anchor ? design_bind(d, anchor, r) : write_walked(d, r);
 }
 
 /* ---- Workspaces ---- */
@@ -287,7 +300,7 @@ const char *design_staged_name(const Design *d, const IrValue *v) {
 bool design_stage(Design *d, IrValue *v) {
     if (design_staged_name(d, v)) return true;
     if (v->type->kind != IR_TYPE_TENSOR) return design_fail(d, "this value cannot be staged");
-    const char *name = free_name(d, arena_printf(d->arena, "W%zu", d->staged.len));
+    const char *name = design_free_name(d, arena_printf(d->arena, "W%zu", d->staged.len));
     Str shape;
     str_init(&shape);
     for (unsigned i = 0; i < v->type->rank; i++) str_printf(&shape, "%s%s", i ? ", " : "", design_aff_text(d, v->type->extents[i]));
@@ -321,38 +334,6 @@ static bool folds_anything(const IrFunc *f) {
     for (const IrOp *op = f->body->first; op; op = op->next)
         if (design_folds(op)) return true;
     return false;
-}
-
-/* Is the value folded again on its way to the results? */
-static bool feeds_fold(const IrValue *v) {
-    for (const IrUse *u = v->uses; u; u = u->next) {
-        const IrOp *op = u->op;
-        while (op->block->parent) op = op->block->parent; /* the notation that reads it */
-        if (design_folds(op)) return true;
-        for (unsigned i = 0; i < op->result_count; i++)
-            if (feeds_fold(&op->results[i])) return true;
-    }
-    return false;
-}
-
-/* Is the value made of folded ones? */
-static bool made_by_fold(const IrValue *v) {
-    if (!v->def) return false;
-    if (design_folds(v->def)) return true;
-    for (unsigned i = 0; i < v->def->operand_count; i++)
-        if (made_by_fold(v->def->operands[i])) return true;
-    return false;
-}
-
-static void stage_products(Design *d) {
-    bool found = false;
-    for (IrOp *op = d->f->body->first; op && !d->error; op = op->next) {
-        if (!design_is_product(op)) continue;
-        for (unsigned i = 0; op->opcode == IR_GRAPH_CONTRACT && i < 2; i++)
-            if (made_by_fold(op->operands[i])) found |= design_stage(d, op->operands[i]);
-        if (feeds_fold(&op->results[0])) found |= design_stage(d, &op->results[0]);
-    }
-    if (!found) design_fail(d, "no product is used again");
 }
 
 /* ---- The sketch ---- */
@@ -409,8 +390,12 @@ static bool same_shape(const IrType *a, const IrType *b) {
     return true;
 }
 
+static bool anchors_differ(Design *d, const IrValue *a, const IrValue *b) {
+    return d->style->staging == STAGE_LIBRARY && design_anchor(d, a) != design_anchor(d, b);
+}
+
 /* Results of one shape share a nest, in the order of the first, where none asks for one of its own. */
-static size_t group_results(const Design *d, uint64_t apart, DesignResults *nests) {
+static size_t group_results(Design *d, uint64_t apart, DesignResults *nests) {
     const IrOp *last = d->f->body->last;
     const IrAttr *names = ir_attr(last, "names");
     uint64_t done = 0;
@@ -420,7 +405,7 @@ static size_t group_results(const Design *d, uint64_t apart, DesignResults *nest
         *r = (DesignResults){0};
         for (unsigned k = i; k < last->operand_count && r->count < DESIGN_AXES; k++) {
             uint64_t bit = (uint64_t)1 << k;
-            bool alone = k != i && apart & (bit | (uint64_t)1 << i);
+            bool alone = k != i && (apart & (bit | (uint64_t)1 << i) || anchors_differ(d, last->operands[i], last->operands[k]));
             if (alone || done & bit || !same_shape(last->operands[i]->type, last->operands[k]->type)) continue;
             done |= bit;
             r->bits |= bit;
@@ -452,8 +437,11 @@ static bool write_all(Design *d, DesignRemedy *remedy) {
     DesignResults *nests = ARENA_ARRAY(d->arena, DesignResults, d->f->body->last->operand_count + 1);
     design_order_init(d);
     keep_tensors(d, remedy->kept);
-    if (!d->error && d->style->staging == STAGE_PRODUCTS) stage_products(d);
-    if (!d->error && d->style->staging >= STAGE_FOLDED) design_stage_folds(d);
+    if (!d->error && d->style->staging == STAGE_PRODUCTS) design_stage_products(d);
+    if (!d->error && d->style->staging == STAGE_LIBRARY)
+        design_stage_library(d);
+    else if (!d->error && d->style->staging >= STAGE_FOLDED)
+        design_stage_folds(d);
     size_t count = group_results(d, remedy->apart, nests); /* behind what makes one fold two */
     if (!d->error) write_results(d, nests, count);
     return design_remedy(d, nests, count, remedy);

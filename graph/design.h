@@ -22,6 +22,7 @@ typedef enum {
     STAGE_PRODUCTS, /* products that are used again */
     STAGE_FOLDED,   /* what is folded again, where it lacks an axis that was folded before */
     STAGE_FOLDS,    /* every fold that something is made of */
+    STAGE_LIBRARY,  /* what is made of products that a sketch of the library makes, behind maps */
 } DesignStaging;
 
 typedef struct {

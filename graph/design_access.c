@@ -73,6 +73,7 @@ static Access access_of(Design *d, const Aff *e) {
 const char *design_slice(Design *d, const DesignAxis *axis) {
     if (axis->walk == WALK_POINT) return axis->name;
     if (axis->walk == WALK_WHOLE) return ":";
+    if (axis->slice) return axis->slice;
     return arena_printf(d->arena, "%s*%s:(%s+1)*%s", axis->name, axis->tile, axis->name, axis->tile);
 }
 
@@ -86,7 +87,7 @@ static const char *slice_text(Design *d, const Access *a, const Aff *extent) {
     if (from_zero && a->step == 1 && (tiled || axis->extent == extent)) return design_slice(d, axis);
     AffCtx *c = d->module->affs;
     const Aff *size = tiled ? aff_sym(c, axis->tile) : axis->extent;
-    const Aff *begin = tiled ? aff_mul(c, axis->var, size) : aff_const(c, 0);
+    const Aff *begin = axis->begin ? axis->begin : tiled ? aff_mul(c, axis->var, size) : aff_const(c, 0);
     const Aff *step = aff_const(c, a->step), *end = aff_add(c, begin, size);
     begin = aff_add(c, aff_mul(c, begin, step), a->rest);
     end = aff_add(c, aff_mul(c, end, step), a->rest);
@@ -227,7 +228,10 @@ static const Aff *counted(void *context, const Aff *leaf) {
         for (unsigned k = i; k < n->rank; k++) str_printf(&shape, "%s%s", k > i ? ", " : "", k > i ? "1" : design_extent(d, axis));
         const char *text = arena_printf(d->arena, "iota([%s], axis=0, dtype=%s)", shape.data, dtype_name(n->dtype));
         str_release(&shape);
-        if (axis->walk == WALK_TILE) text = arena_printf(d->arena, "%s + %s * %s", text, axis->name, axis->tile);
+        if (axis->begin)
+            text = arena_printf(d->arena, "%s + %s", text, design_aff_text(d, axis->begin));
+        else if (axis->walk == WALK_TILE)
+            text = arena_printf(d->arena, "%s + %s * %s", text, axis->name, axis->tile);
         text = design_let(d, text, 1, &axis, n->dtype).text;
         return aff_var(d->module->affs, text, text);
     }

@@ -3,6 +3,7 @@
 #define GRAPH_DESIGN_INTERNAL_H
 
 #include "design.h"
+#include "library.h"
 
 /* Axes of a tile; more in a dry run, where every axis is whole, than in what is written, for which
  * the language sets the limit. */
@@ -17,6 +18,9 @@ struct DesignAxis {
     const char *name; /* loop variable, index of views */
     DesignWalk walk;
     const char *tile; /* WALK_TILE: the constexpr that holds the extent */
+    /* WALK_TILE of a sketch of the library: its own slice and where that begins; else null. */
+    const char *slice;
+    const Aff *begin;
     bool folded;
     bool ends;   /* what has been loaded along it is absent behind its end */
     bool single; /* of the output, of extent 1: its index is 0, and no tile has it */
@@ -78,6 +82,20 @@ typedef struct {
     uint64_t kept;  /* what its tensor holds at first is copied to a workspace */
 } DesignRemedy;
 
+/* Axes of a product that are one axis of a sketch of the library. */
+typedef struct {
+    const char *symbol; /* its extent in the file */
+    unsigned count;
+    unsigned at[3][DESIGN_RANK]; /* where they stand in the left factor, the right one and the result */
+    const Aff *extents[DESIGN_RANK];
+} LibraryAxis;
+
+typedef struct {
+    const LibrarySketch *sketch;
+    unsigned count;
+    LibraryAxis axes[LIBRARY_RANK];
+} LibraryMatch;
+
 typedef struct {
     Arena *arena;
     IrModule *module;
@@ -113,7 +131,10 @@ typedef struct {
     uint64_t late, moved; /* clashes: a tensor is read behind its end; a nest reads other elements than it stores */
     uint64_t *made_of;    /* by an operation's mark: the `inout` tensors whose first values it is made of */
     uint32_t op_count;
-    const bool *live; /* by parameter: the results are made of it */
+    const bool *live;              /* by parameter: the results are made of it */
+    const LibrarySketch **library; /* once it was asked for */
+    const IrOp *bound;             /* the product whose sketch of the library is being printed */
+    unsigned bound_count;          /* such nests, this one included */
 } Design;
 
 bool design_fail(Design *d, const char *what); /* false */
@@ -154,10 +175,29 @@ bool design_is_product(const IrOp *op);
 /* design.c: writes a nest that stores the value to a workspace; false on an error. */
 bool design_stage(Design *d, IrValue *v);
 const char *design_staged_name(const Design *d, const IrValue *v);
+/* The name, changed where the operator has it. */
+const char *design_free_name(const Design *d, const char *name);
+/* What is stored is a tile of its own over all axes of the output. */
+DesignTile design_storable(Design *d, DesignTile t, const IrType *type, unsigned rank, DesignAxis *const *axes);
+/* Begins the text of a nest, and adds it to the nests: the state of the one around is kept in `around`. */
+void design_begin_nest(Design *d, Design *around, const DesignResults *r, Str *body);
+bool design_end_nest(Design *d, const Design *around, Str *body);
 bool design_folds(const IrOp *op); /* does it reduce, or run along an axis? */
 
 /* design_steps.c: nests of their own for what folds hand to each other. */
 void design_stage_folds(Design *d);
+void design_stage_products(Design *d);
+
+/* design_library.c: products by sketches of the library. */
+/* Is there a sketch for the product? */
+bool design_match(Design *d, const IrOp *product, LibraryMatch *m);
+/* The product that a sketch of the library makes and that the value is, or a map of in its own index space; null: none. */
+IrOp *design_anchor(Design *d, const IrValue *v);
+/* Puts into workspaces what folds, moves and other products read of such products. */
+void design_stage_library(Design *d);
+
+/* design_bind.c: writes the nests that make the results, whose anchor is the product. */
+bool design_bind(Design *d, IrOp *product, const DesignResults *r);
 
 /* design_order.c */
 /* Which parameters the results are made of. */

@@ -319,6 +319,8 @@ static DesignTile compute(Design *d, IrValue *v, const Aff *const *index) {
     const char *home = design_home(d, v);
     if (home) return design_load(d, home, v->type, index, NULL);
     if (!op) return parameter(d, v, index);
+    if (op == d->bound) design_fail(d, "a product is read at other elements than those that its sketch stores");
+    if (d->error) return (DesignTile){0};
     if (v->type->kind == IR_TYPE_SCALAR && v->type->is_index) {
         const Aff *e = design_index(d, v);
         if (e) return design_index_tile(d, e, DTYPE_I64);

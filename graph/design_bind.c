@@ -1,0 +1,374 @@
+/* design: prints a sketch of the library for a product of the operator.
+ *
+ * Its statements are printed again, with names and sizes of the operator in place of the file's. Two kinds mean something else here: a load
+ * of a factor reads the operand's tensor, which may lie transposed, and a store of the result is where the maps behind the product are made. */
+#include "design_internal.h"
+
+#include <string.h>
+
+enum { MOST_DROPPED = 8 };
+
+typedef struct {
+    const char *from, *to;
+} Name;
+
+typedef struct {
+    const char *tile;
+    unsigned rank;
+    const char *extents[LIBRARY_RANK];
+} Shape;
+
+/* Where a factor is read: axis i of the tensor is axis axes[i] of the factor. */
+typedef struct {
+    const char *name;
+    unsigned rank, axes[DESIGN_RANK];
+} Factor;
+
+/* What stands for an axis in brackets; null: the product has no such axis. */
+typedef struct {
+    const char *text;
+    const char *begin; /* of a range; null: a point */
+} Slice;
+
+typedef struct {
+    Design *d;
+    const LibraryMatch *match;
+    IrOp *product;
+    const DesignResults *results;
+    Factor factors[2];
+    VEC(Name) names;
+    VEC(Shape) shapes;
+    const LibraryLine *hint; /* of the next statement */
+    unsigned dropped[MOST_DROPPED], drop_count;
+} Binding;
+
+/* ---- Names ---- */
+
+static void set_name(Binding *b, const char *from, const char *to) {
+    for (size_t i = 0; i < b->names.len; i++)
+        if (strcmp(b->names.data[i].from, from) == 0) {
+            b->names.data[i].to = to;
+            return;
+        }
+    VEC_PUSH(b->d->arena, &b->names, (Name){from, to});
+}
+
+static const char *name_of(const Binding *b, const char *word) {
+    for (size_t i = 0; i < b->names.len; i++)
+        if (strcmp(b->names.data[i].from, word) == 0) return b->names.data[i].to;
+    return word;
+}
+
+/* A name of the file's own: another nest of this kind has others. */
+static const char *fresh(const Binding *b, const char *name) {
+    if (b->d->bound_count > 1) name = arena_printf(b->d->arena, "%s_%u", name, b->d->bound_count);
+    return design_free_name(b->d, name);
+}
+
+static const char *in_parentheses(Design *d, const Aff *e) {
+    const char *text = design_aff_text(d, e);
+    return strpbrk(text, " (") ? arena_printf(d->arena, "(%s)", text) : text;
+}
+
+static const Aff *whole_extent(Design *d, const LibraryAxis *a) {
+    const Aff *all = aff_const(d->module->affs, 1);
+    for (unsigned i = 0; i < a->count; i++) all = aff_mul(d->module->affs, all, a->extents[i]);
+    return all;
+}
+
+static void bind_constexpr(Binding *b, const LibraryConstexpr *c) {
+    Design *d = b->d;
+    const char *name = design_free_name(d, c->name);
+    bool known = false;
+    for (size_t i = 0; i < d->constexprs.len; i++) known |= strcmp(d->constexprs.data[i].name, name) == 0;
+    if (!known) VEC_PUSH(d->arena, &d->constexprs, (DesignConstexpr){name, c->value});
+    set_name(b, c->name, name);
+}
+
+static bool is_loop(const LibraryLine *l) {
+    return library_is(l, 0, "for");
+}
+
+static void bind_names(Binding *b) {
+    const LibrarySketch *s = b->match->sketch;
+    for (unsigned i = 0; i < b->match->count; i++) {
+        const LibraryAxis *a = &b->match->axes[i];
+        set_name(b, a->symbol, in_parentheses(b->d, whole_extent(b->d, a)));
+    }
+    for (size_t i = 0; i < s->constexprs.len; i++) bind_constexpr(b, &s->constexprs.data[i]);
+    for (size_t i = 0; i < s->lines.len; i++) {
+        const LibraryLine *l = &s->lines.data[i];
+        const char *own = is_loop(l) ? l->tokens[1].text : library_is(l, 1, "=") ? l->tokens[0].text : NULL;
+        if (own) set_name(b, own, fresh(b, own));
+    }
+}
+
+/* The tokens from `first` to `end` with their new names. */
+static const char *text_of(const Binding *b, const LibraryLine *l, size_t first, size_t end) {
+    Str text;
+    str_init(&text);
+    for (size_t i = first; i < end; i++) {
+        const LibraryToken *t = &l->tokens[i];
+        bool attribute = i > 0 && library_is(l, i + 1, "="); /* dtype= */
+        if (t->space && i > first) str_append_char(&text, ' ');
+        str_append(&text, attribute || !library_is_word(t->text) ? t->text : name_of(b, t->text));
+    }
+    const char *copy = arena_strdup(b->d->arena, text.data);
+    str_release(&text);
+    return copy;
+}
+
+/* ---- Factors ---- */
+
+/* The tensor or workspace that holds the operand, behind its transpositions. */
+static bool find_factor(Design *d, IrValue *v, Factor *f) {
+    f->rank = v->type->rank;
+    for (unsigned i = 0; i < f->rank; i++) f->axes[i] = i;
+    while (!design_home(d, v) && v->def && v->def->opcode == IR_GRAPH_TRANSPOSE) {
+        const IrAttr *perm = ir_attr(v->def, "perm");
+        unsigned axes[DESIGN_RANK];
+        for (unsigned i = 0; i < f->rank; i++) axes[perm->ints[i]] = f->axes[i];
+        memcpy(f->axes, axes, sizeof axes);
+        v = v->def->operands[0];
+    }
+    f->name = design_source(d, v, NULL);
+    if (!f->name && !design_stage(d, v)) return false;
+    if (!f->name) f->name = design_staged_name(d, v);
+    return true;
+}
+
+/* ---- Slices ---- */
+
+static const LibraryAxis *axis_named(const LibraryMatch *m, const char *symbol) {
+    unsigned i = 0;
+    while (i + 1 < m->count && strcmp(m->axes[i].symbol, symbol) != 0) i++;
+    return &m->axes[i];
+}
+
+/* What stands in the brackets that open at `i`, by axis of the file's tensor. */
+static size_t read_slices(const Binding *b, const LibraryLine *l, size_t i, const LibraryTensor *t, Slice *slices) {
+    for (unsigned k = 0; k < t->rank; k++) {
+        size_t end = library_item_end(l, i + 1), colon = i + 1;
+        while (colon < end && !library_is(l, colon, ":")) colon++;
+        const LibraryAxis *a = axis_named(b->match, t->axes[k]);
+        slices[k] = (Slice){0};
+        if (a->count) slices[k].text = text_of(b, l, i + 1, end);
+        if (a->count && colon < end) slices[k].begin = text_of(b, l, i + 1, colon);
+        i = end;
+    }
+    return i;
+}
+
+static const Shape *shape_of(const Binding *b, const char *tile) {
+    for (size_t i = b->shapes.len; i-- > 0;)
+        if (strcmp(b->shapes.data[i].tile, tile) == 0) return &b->shapes.data[i];
+    return NULL;
+}
+
+/* One of several axes that a loop goes through together. */
+static const char *point_of(Design *d, const LibraryAxis *a, unsigned which, const char *text) {
+    const Aff *inner = aff_const(d->module->affs, 1);
+    for (unsigned i = which + 1; i < a->count; i++) inner = aff_mul(d->module->affs, inner, a->extents[i]);
+    if (which + 1 < a->count) text = arena_printf(d->arena, "%s // %s", text, in_parentheses(d, inner));
+    if (which)
+        text = arena_printf(d->arena, "%s%% %s",
+                            strchr(text, ' ') ? arena_printf(d->arena, "(%s) ", text) : arena_printf(d->arena, "%s ", text),
+                            in_parentheses(d, a->extents[which]));
+    return text;
+}
+
+/* ---- Loads of factors ---- */
+
+/* The axis of the file's tensor that the factor's axis belongs to, and which one of it. */
+static unsigned tensor_axis(const Binding *b, unsigned side, unsigned axis, unsigned *which) {
+    const LibraryTensor *t = &b->match->sketch->tensors.data[side];
+    for (unsigned k = 0; k < t->rank; k++) {
+        const LibraryAxis *a = axis_named(b->match, t->axes[k]);
+        for (*which = 0; *which < a->count; ++*which)
+            if (a->at[side][*which] == axis) return k;
+    }
+    return 0;
+}
+
+/* load(A[..] -> x, ..): of the operand's tensor; where two ranges lie the other way round in it, through a tile of that form. */
+static void print_load(Binding *b, const LibraryLine *l, unsigned side) {
+    Design *d = b->d;
+    const Factor *f = &b->factors[side];
+    const LibraryTensor *t = &b->match->sketch->tensors.data[side];
+    Slice slices[LIBRARY_RANK];
+    size_t end = read_slices(b, l, 3, t, slices);
+    const char *tile = l->tokens[end + 2].text, *to = name_of(b, tile), *rest = text_of(b, l, end + 3, l->count);
+    unsigned last = 0;
+    bool turned = false;
+    Str text;
+    str_init(&text);
+    for (unsigned i = 0; i < f->rank; i++) {
+        unsigned which = 0, k = tensor_axis(b, side, f->axes[i], &which);
+        const LibraryAxis *a = axis_named(b->match, t->axes[k]);
+        if (slices[k].begin) turned |= k < last, last = k;
+        str_printf(&text, "%s%s", i ? ", " : "", slices[k].begin ? slices[k].text : point_of(d, a, which, slices[k].text));
+    }
+    const Shape *shape = shape_of(b, tile);
+    if (turned && shape && shape->rank == 2) {
+        const char *lies = design_name(d);
+        design_line(d, "%s = alloc([%s, %s], dtype=%s)", lies, shape->extents[1], shape->extents[0], t->dtype);
+        design_line(d, "load(%s[%s] -> %s%s", f->name, text.data, lies, rest);
+        design_line(d, "%s = transpose(%s)", to, lies);
+    } else {
+        design_line(d, "load(%s[%s] -> %s%s", f->name, text.data, to, rest);
+    }
+    str_release(&text);
+}
+
+/* ---- Stores of the result ---- */
+
+static DesignAxis *add_axis(Binding *b, const LibraryAxis *a, const Slice *s, const char *extent) {
+    Design *d = b->d;
+    DesignAxis *added = design_axis_add(d, whole_extent(d, a), false), *axis = ARENA_NEW(d->arena, DesignAxis);
+    if (!added) return NULL;
+    *axis = *added;
+    d->axes[axis->id] = axis;
+    axis->walk = s->begin ? WALK_TILE : WALK_POINT;
+    if (s->begin) {
+        const char *begin = strpbrk(s->begin, " +-*/%(") ? arena_printf(d->arena, "(%s)", s->begin) : s->begin;
+        axis->tile = extent;
+        axis->slice = s->text;
+        axis->begin = aff_var(d->module->affs, begin, begin);
+    }
+    if (!s->begin) axis->name = s->text;
+    axis->var = aff_var(d->module->affs, axis, axis->name);
+    return axis;
+}
+
+/* The indices of the result's axes that are the one of the nest. */
+static void set_index(Design *d, const LibraryAxis *a, const DesignAxis *axis, const Aff **index) {
+    AffCtx *c = d->module->affs;
+    const Aff *rest = axis->var;
+    for (unsigned i = a->count; i-- > 0;) {
+        index[a->at[2][i]] = i ? aff_mod(c, rest, a->extents[i]) : rest;
+        rest = aff_floordiv(c, rest, a->extents[i]);
+    }
+}
+
+static const char *result_slices(Design *d, unsigned rank, const Aff *const *index) {
+    Str text;
+    str_init(&text);
+    for (unsigned i = 0; i < rank; i++) {
+        const char *one = design_aff_text(d, index[i]);
+        for (unsigned k = 0; k < d->axis_count; k++)
+            if (d->axes[k]->var == index[i]) one = design_slice(d, d->axes[k]);
+        str_printf(&text, "%s%s", i ? ", " : "", one);
+    }
+    const char *copy = arena_strdup(d->arena, text.data);
+    str_release(&text);
+    return copy;
+}
+
+/* The tile of the product at these axes, as if the designer had made it. */
+static void make_known(Binding *b, const char *tile, const Aff *const *index) {
+    Design *d = b->d;
+    IrValue *v = &b->product->results[0];
+    DesignKnown k = {.value = v, .count = v->type->rank, .tile = {.text = tile, .is_tile = true, .dtype = v->type->dtype}};
+    memcpy(k.index, index, k.count * sizeof *index);
+    for (unsigned i = 0; i < d->axis_count; i++)
+        if (d->axes[i]->walk == WALK_TILE) k.tile.axes[k.tile.rank++] = d->axes[i];
+    VEC_PUSH(d->arena, &d->known, k);
+}
+
+/* store(t -> C[..], ..): what is made of the tile. */
+static void print_store(Binding *b, const LibraryLine *l) {
+    Design *d = b->d;
+    const LibraryTensor *t = &b->match->sketch->tensors.data[2];
+    const Shape *shape = shape_of(b, l->tokens[2].text);
+    const Aff *index[DESIGN_RANK] = {0};
+    Slice slices[LIBRARY_RANK];
+    DesignAxis *axes[DESIGN_RANK];
+    size_t end = read_slices(b, l, 5, t, slices);
+    unsigned rank = 0;
+    memset(d->axes, 0, sizeof d->axes);
+    d->known.len = d->axis_count = 0;
+    for (unsigned k = 0; k < t->rank; k++) {
+        const LibraryAxis *a = axis_named(b->match, t->axes[k]);
+        DesignAxis *axis = a->count ? add_axis(b, a, &slices[k], slices[k].begin && shape ? shape->extents[rank] : NULL) : NULL;
+        if (axis) set_index(d, a, axis, index);
+        if (axis && axis->walk == WALK_TILE) axes[rank++] = axis;
+    }
+    d->outer_count = d->axis_count;
+    make_known(b, name_of(b, l->tokens[2].text), index);
+    for (unsigned i = 0; i < b->results->count && !d->error; i++) {
+        IrValue *v = b->results->values[i];
+        DesignTile tile = design_value(d, v, index);
+        if (!d->error) tile = design_storable(d, tile, v->type, rank, axes);
+        if (d->error) return;
+        design_line(d, "store(%s -> %s[%s]%s", tile.text, b->results->names[i], result_slices(d, v->type->rank, index),
+                    text_of(b, l, end + 1, l->count));
+    }
+}
+
+/* ---- Statements ---- */
+
+/* for p in range(P) of a product without such an axis. */
+static bool is_over_nothing(const Binding *b, const LibraryLine *l) {
+    for (unsigned i = 0; i < b->match->count && is_loop(l); i++) {
+        const LibraryAxis *a = &b->match->axes[i];
+        if (!a->count && l->count == 8 && library_is(l, 3, "range") && library_is(l, 5, a->symbol)) return true;
+    }
+    return false;
+}
+
+static void keep_shape(Binding *b, const LibraryLine *l) {
+    if (!library_is(l, 2, "alloc") || !library_is(l, 4, "[")) return;
+    Shape s = {.tile = l->tokens[0].text};
+    for (size_t i = 5; s.rank < LIBRARY_RANK && i < l->count && !library_is(l, i - 1, "]"); s.rank++) {
+        size_t end = library_item_end(l, i);
+        s.extents[s.rank] = text_of(b, l, i, end);
+        i = end + 1;
+    }
+    VEC_PUSH(b->d->arena, &b->shapes, s);
+}
+
+static void print_hint(Binding *b) {
+    if (b->hint) design_line(b->d, "%s", text_of(b, b->hint, 0, b->hint->count));
+    b->hint = NULL;
+}
+
+static void print_statement(Binding *b, const LibraryLine *l) {
+    Design *d = b->d;
+    const LibrarySketch *s = b->match->sketch;
+    while (b->drop_count && l->level <= b->dropped[b->drop_count - 1]) b->drop_count--;
+    d->depth = l->level - 1 - b->drop_count;
+    if (library_is(l, 0, "@")) {
+        b->hint = l;
+    } else if (is_over_nothing(b, l) && b->drop_count < MOST_DROPPED) {
+        b->hint = NULL;
+        b->dropped[b->drop_count++] = l->level;
+        set_name(b, l->tokens[1].text, "0");
+    } else {
+        print_hint(b);
+        keep_shape(b, l);
+        if (library_is(l, 0, "load") && library_is(l, 2, s->tensors.data[0].name))
+            print_load(b, l, 0);
+        else if (library_is(l, 0, "load") && library_is(l, 2, s->tensors.data[1].name))
+            print_load(b, l, 1);
+        else if (library_is(l, 0, "store") && library_is(l, 4, s->tensors.data[2].name))
+            print_store(b, l);
+        else
+            design_line(d, "%s", text_of(b, l, 0, l->count));
+    }
+}
+
+bool design_bind(Design *d, IrOp *product, const DesignResults *r) {
+    LibraryMatch match;
+    Binding b = {.d = d, .match = &match, .product = product, .results = r};
+    Design around;
+    Str body;
+    if (!design_match(d, product, &match)) return design_fail(d, "no sketch of the library makes the product");
+    for (unsigned i = 0; i < 2; i++)
+        if (!find_factor(d, product->operands[i], &b.factors[i])) return false;
+    d->bound_count++;
+    bind_names(&b);
+    design_begin_nest(d, &around, r, &body);
+    d->bound = product;
+    for (size_t i = 0; i < match.sketch->lines.len && !d->error; i++) print_statement(&b, &match.sketch->lines.data[i]);
+    return design_end_nest(d, &around, &body);
+}

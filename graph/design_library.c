@@ -1,0 +1,187 @@
+/* design: which products have a sketch of the library, and what stands behind them.
+ *
+ * docs/decisions/0070-library-sketches.md tells the whole; design_bind.c prints. */
+#include "design_internal.h"
+#include "pointer_table.h"
+
+#include <string.h>
+
+/* ---- Axes of a product, by the tensors that have them ---- */
+
+enum { LEFT = 1, RIGHT = 2, RESULT = 4 };
+
+static bool stands_in(const IrAttr *list, unsigned axis, unsigned *at) {
+    for (size_t i = 0; list && i < list->count; i++)
+        if (list->ints[i] == (int64_t)axis) {
+            *at = (unsigned)i;
+            return true;
+        }
+    return false;
+}
+
+/* Adds the axes of the product that the tensors `in` have and the others have not. */
+static void add_axes(const IrOp *op, unsigned in, LibraryAxis *a) {
+    unsigned side = in & LEFT ? 0 : 1, other = 0, batch = 0, next;
+    const IrAttr *batches[] = {ir_attr(op, "batch_a"), ir_attr(op, "batch_b")}, *sums[] = {ir_attr(op, "sum_a"), ir_attr(op, "sum_b")};
+    batch = batches[0] ? (unsigned)batches[0]->count : 0;
+    next = batch;
+    if (!(in & LEFT)) next = op->results[0].type->rank - (op->operands[1]->type->rank - batch - (unsigned)sums[1]->count);
+    for (unsigned i = 0; i < op->operands[side]->type->rank; i++) {
+        bool batched = stands_in(batches[side], i, &other), summed = stands_in(sums[side], i, &other);
+        unsigned of = batched ? LEFT | RIGHT | RESULT : summed ? LEFT | RIGHT : (side ? RIGHT : LEFT) | RESULT;
+        unsigned result = batched ? other : next;
+        next += !batched && !summed;
+        if (of != in) continue;
+        a->extents[a->count] = op->operands[side]->type->extents[i];
+        a->at[side][a->count] = i;
+        if (in == (LEFT | RIGHT | RESULT)) a->at[1][a->count] = (unsigned)batches[1]->ints[other];
+        if (in == (LEFT | RIGHT)) a->at[1][a->count] = (unsigned)sums[1]->ints[other];
+        a->at[2][a->count++] = result;
+    }
+}
+
+static unsigned tensors_with(const LibrarySketch *s, const char *symbol) {
+    unsigned in = 0;
+    for (size_t i = 0; i < s->tensors.len; i++)
+        for (unsigned k = 0; k < s->tensors.data[i].rank; k++)
+            if (strcmp(s->tensors.data[i].axes[k], symbol) == 0) in |= 1u << i;
+    return in;
+}
+
+static bool has_symbol(const LibraryMatch *m, const char *symbol) {
+    for (unsigned i = 0; i < m->count; i++)
+        if (strcmp(m->axes[i].symbol, symbol) == 0) return true;
+    return false;
+}
+
+/* ---- Patterns ---- */
+
+static bool has_type(const IrValue *v, const LibraryTensor *t) {
+    return v->type->kind == IR_TYPE_TENSOR && strcmp(dtype_name(v->type->dtype), t->dtype) == 0;
+}
+
+/* Several axes of a batch are one loop; of all else each has one. */
+static bool fits(const LibraryAxis *a, unsigned in) {
+    return in == (LEFT | RIGHT | RESULT) || a->count == 1;
+}
+
+static bool matches(const IrOp *op, const LibrarySketch *s, LibraryMatch *m) {
+    *m = (LibraryMatch){.sketch = s};
+    if (!has_type(op->operands[0], &s->tensors.data[0]) || !has_type(op->operands[1], &s->tensors.data[1]) ||
+        !has_type(&op->results[0], &s->tensors.data[2]))
+        return false;
+    for (size_t i = 0; i < s->tensors.len; i++)
+        for (unsigned k = 0; k < s->tensors.data[i].rank; k++) {
+            const char *symbol = s->tensors.data[i].axes[k];
+            unsigned in = tensors_with(s, symbol);
+            if (has_symbol(m, symbol) || m->count == LIBRARY_RANK) continue;
+            LibraryAxis *a = &m->axes[m->count++];
+            a->symbol = symbol;
+            add_axes(op, in, a);
+            if (!fits(a, in)) return false;
+        }
+    return true;
+}
+
+static void read_library(Design *d) {
+    d->library = ARENA_ARRAY(d->arena, const LibrarySketch *, library_count());
+    for (size_t i = 0; i < library_count(); i++) d->library[i] = library_sketch(d->arena, i);
+}
+
+bool design_match(Design *d, const IrOp *product, LibraryMatch *m) {
+    bool plain = product->opcode == IR_GRAPH_CONTRACT && design_is_matrix_product(product) && !ir_attr(product, "precision");
+    if (!plain || ir_func_attr(d->f, "precision")) return false;
+    if (!d->library) read_library(d);
+    for (size_t i = 0; i < library_count(); i++)
+        if (matches(product, d->library[i], m)) return true;
+    return false;
+}
+
+/* ---- Maps behind a product ---- */
+
+typedef struct {
+    Design *d;
+    PointerTable as_map, moved; /* what was looked at */
+    IrOp *product;
+} Search;
+
+static bool comes_by_maps(Search *s, const IrValue *v, bool moved);
+
+static bool operands_come(Search *s, const IrOp *op, bool moved) {
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (!comes_by_maps(s, op->operands[i], moved)) return false;
+    for (unsigned r = 0; r < op->region_count; r++)
+        for (const IrOp *inner = op->regions[r]->first; inner; inner = inner->next)
+            if (!operands_come(s, inner, true)) return false;
+    return true;
+}
+
+/* Is the value made without folds, and of one product at its own index? */
+static bool comes_by_maps(Search *s, const IrValue *v, bool moved) {
+    LibraryMatch m;
+    uint32_t known;
+    PointerTable *seen = moved ? &s->moved : &s->as_map;
+    IrOp *op = v->def;
+    if (!op || v->type->kind != IR_TYPE_TENSOR || design_home(s->d, v) || pointer_table_get(seen, v, &known)) return true;
+    pointer_table_set(seen, v, 1);
+    if (design_match(s->d, op, &m)) {
+        if (moved || (s->product && s->product != op)) return false;
+        s->product = op;
+        return true;
+    }
+    return !design_folds(op) && op->opcode != IR_GRAPH_CONCAT && operands_come(s, op, moved || !ir_has_trait(op, IR_ELEMENTWISE));
+}
+
+static bool same_shape(const IrType *a, const IrType *b) {
+    return a->rank == b->rank && memcmp(a->extents, b->extents, a->rank * sizeof *a->extents) == 0;
+}
+
+IrOp *design_anchor(Design *d, const IrValue *v) {
+    Search s = {.d = d, .as_map = pointer_table(d->arena), .moved = pointer_table(d->arena)};
+    bool fits = comes_by_maps(&s, v, false) && s.product && same_shape(s.product->results[0].type, v->type);
+    return fits ? s.product : NULL;
+}
+
+/* ---- What goes to a workspace ---- */
+
+static bool is_map_of(Design *d, const IrOp *op, const IrOp *product) {
+    bool map = op == product || (ir_has_trait(op, IR_ELEMENTWISE) && op->results[0].type->kind == IR_TYPE_TENSOR);
+    return map && design_anchor(d, &op->results[0]) == product;
+}
+
+/* Who reads the value besides its maps: the results, all else. */
+static void find_readers(Design *d, const IrOp *product, const IrValue *v, bool *results, bool *others) {
+    for (const IrUse *u = v->uses; u; u = u->next) {
+        *results |= u->op == d->f->body->last;
+        *others |= u->op != d->f->body->last && (u->op->block->parent || !is_map_of(d, u->op, product));
+    }
+}
+
+/* The last map of the product where one value is all that is read further on, else the product; null: only results are. */
+static IrValue *read_further(Design *d, IrOp *product) {
+    IrValue *last = NULL;
+    unsigned count = 0;
+    bool results = false;
+    for (IrOp *op = product; op; op = op->next) {
+        bool others = false;
+        if (!is_map_of(d, op, product)) continue;
+        find_readers(d, product, &op->results[0], &results, &others);
+        if (!others) continue;
+        last = &op->results[0];
+        count++;
+    }
+    return count > 1 || (count && results) ? &product->results[0] : last;
+}
+
+void design_stage_library(Design *d) {
+    LibraryMatch m;
+    bool found = false;
+    if (d->inout) design_fail(d, "a tensor that is read is stored to, and sketches of the library store twice");
+    for (IrOp *op = d->f->body->first; op && !d->error; op = op->next) {
+        if (!design_match(d, op, &m)) continue;
+        IrValue *v = read_further(d, op);
+        if (v) design_stage(d, v);
+        found = true;
+    }
+    if (!found) design_fail(d, "no product that a sketch of the library makes");
+}
