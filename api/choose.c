@@ -143,12 +143,15 @@ static bool choose(Choice *c, int64_t most_ops) {
 
 bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module) {
     if (options->design) return api_design_named(unit, options, module);
+    const char *rewrites;
+    IrFunc *copy = api_rewritten(unit, module, &rewrites); /* in the module: what is asked of it below is also asked of the copy */
     bool products = has_product(module), blocks = products || has_transposition(module);
     Choice c = {.unit = unit,
                 .options = options,
-                .rewrites = api_rewrites(unit, module),
+                .rewrites = rewrites,
                 .preferred = preferred_style(options, products, blocks),
                 .margin = products ? MARGIN_PRODUCTS : MARGIN_MEMORY};
+    if (copy) ir_func_remove(copy);
     int64_t most = blocks ? MODEST_PRODUCT_OPS : MODEST_OPS;
     if (choose(&c, most)) return true;
     if (c.large && choose(&c, STEPS_OF_LIMIT * most)) return true; /* else a higher limit changes nothing */

@@ -32,16 +32,15 @@ static IrFunc *rewritten(sketchc_unit *unit, IrModule *module, RewriteCounts *co
     return copy;
 }
 
-const char *api_rewrites(sketchc_unit *unit, IrModule *module) {
+IrFunc *api_rewritten(sketchc_unit *unit, IrModule *module, const char **rewrites) {
     RewriteCounts counts;
     Str text;
     str_init(&text);
     IrFunc *copy = rewritten(unit, module, &counts);
     if (copy) rewrite_counts_print(&counts, &text);
-    if (copy) ir_func_remove(copy);
-    const char *result = text.len ? arena_strdup(unit->arena, text.data) : NULL;
+    *rewrites = text.len ? arena_strdup(unit->arena, text.data) : NULL;
     str_release(&text);
-    return result;
+    return copy;
 }
 
 /* The operator's block, then the sketch; false where the style does not fit. */

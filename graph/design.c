@@ -78,9 +78,9 @@ static unsigned second_axis(const Design *d, unsigned last) {
     for (unsigned i = last; i-- > 0;)
         if (inner->product && d->axes[i]->product && d->axes[i]->product != inner->product) return i;
     for (unsigned i = last; i-- > 0;)
-        if (d->axes[i]->contiguous) return i;
+        if (d->axes[i]->contiguous && !d->axes[i]->phase) return i;
     for (unsigned i = last; i-- > 0;)
-        if (!d->axes[i]->single) return i;
+        if (!d->axes[i]->single && !d->axes[i]->phase) return i;
     return last;
 }
 
@@ -104,7 +104,7 @@ static void choose_walks(Design *d) {
     for (unsigned i = 0; i < d->outer_count; i++) {
         DesignAxis *axis = d->axes[i];
         axis->walk = WALK_POINT;
-        if (axis->single) continue;
+        if (axis->single || axis->phase) continue;
         bool rest = s->rest == WALK_POINT || many == 0;
         axis->walk = d->dry || axis->coupled || !rest ? WALK_WHOLE : s->rest;
         if (axis->walk == WALK_TILE) cut(d, axis, s->outer);
@@ -120,12 +120,6 @@ static void choose_walks(Design *d) {
 /* ---- Nests ---- */
 
 enum { COLUMNS = 256 };
-
-static const Aff *const *outer_index(Design *d) {
-    const Aff **index = ARENA_ARRAY(d->arena, const Aff *, d->outer_count + 1);
-    for (unsigned i = 0; i < d->outer_count; i++) index[i] = d->axes[i]->var;
-    return index;
-}
 
 static void open_outer(Design *d) {
     unsigned opened = 0;
@@ -172,7 +166,7 @@ DesignTile design_storable(Design *d, DesignTile t, const IrType *type, unsigned
 
 /* The tiles that hold the results, ready to be stored. */
 static DesignTile result_tile(Design *d, const DesignResults *r, unsigned i, unsigned rank, DesignAxis *const *axes) {
-    DesignTile t = design_value(d, r->values[i], outer_index(d));
+    DesignTile t = design_value(d, r->values[i], d->place);
     return d->error ? t : design_storable(d, t, r->values[i]->type, rank, axes);
 }
 
@@ -191,7 +185,7 @@ static void store_results(Design *d, const DesignResults *r) {
         for (; ready < (d->writes ? r->count : i + 1) && !d->error; ready++) tiles[ready] = result_tile(d, r, ready, rank, axes);
         if (d->error) break;
         if (d->outer_count)
-            design_line(d, "store(%s -> %s[%s])", tiles[i].text, r->names[i], slices.data);
+            design_line(d, "store(%s -> %s[%s])", tiles[i].text, design_target(d, r->names[i]), slices.data);
         else
             design_line(d, "store(%s -> %s)", tiles[i].text, r->names[i]);
     }
@@ -203,9 +197,8 @@ static void run_nest(Design *d, const DesignResults *r, bool dry) {
     d->dry = dry;
     d->known.len = d->bindings.len = 0;
     d->axis_count = d->depth = 0;
-    for (unsigned i = 0; i < type->rank; i++)
-        if (!design_axis_add(d, type->extents[i], false)) return;
-    d->outer_count = type->rank;
+    design_splits(d, r->values[0]);
+    if (!design_outer_axes(d, type)) return;
     choose_walks(d);
     if (!dry) open_outer(d);
     store_results(d, r);
@@ -233,7 +226,7 @@ void design_begin_nest(Design *d, Design *around, const DesignResults *r, Str *b
     memset(&d->known, 0, sizeof d->known);
     memset(&d->bindings, 0, sizeof d->bindings);
     d->body = body;
-    d->in_product = d->direct = d->lanes = d->turns = false;
+    d->in_product = d->direct = d->lanes = d->turns = d->bounded = false;
     d->writes = r->bits & d->inout;
     str_init(body);
 }

@@ -24,6 +24,7 @@ const Aff *design_index(Design *d, IrValue *v) {
     Bind b = {.d = d};
     const Aff *e = ir_aff_of(d->module, v);
     e = aff_substitute(d->module->affs, e, bound, &b);
+    if (d->facts && e->kind != AFF_OVERFLOW) e = aff_simplify(d->facts, e);
     return b.data || e->kind == AFF_OVERFLOW ? NULL : e;
 }
 

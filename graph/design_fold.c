@@ -172,7 +172,7 @@ static const char *range_text(Design *d, const DesignAxis *axis) {
     AffCtx *c = d->module->affs;
     const Aff *low = edge_of(d, axis->low, false), *high = edge_of(d, axis->high, true);
     bool tiled = axis->walk == WALK_TILE;
-    const char *first = "0", *count = design_aff_text(d, axis->extent);
+    const char *first = "0", *count = design_aff_text(d, axis->turns && !tiled ? axis->turns : axis->extent);
     if (tiled) count = arena_printf(d->arena, "ceil(%s, %s)", count, axis->tile);
     if (low) {
         low = aff_add(c, low, aff_const(c, axis->low_offset));
@@ -339,8 +339,7 @@ static IrValue *without_cast(IrValue *v) {
 }
 
 static const IrOp *yielded_product(const IrOp *op) {
-    const IrOp *last = op->regions[0] ? op->regions[0]->last : NULL;
-    IrValue *v = last && last->operand_count == 1 ? last->operands[0] : NULL;
+    IrValue *v = op->regions[0] ? design_bounded_value(op) : NULL;
     return v && v->def && v->def->opcode == IR_MUL ? v->def : NULL;
 }
 
@@ -561,8 +560,7 @@ DesignTile design_contract(Design *d, IrOp *op, const Aff *const *index) {
 /* ---- Index notation ---- */
 
 static DesignTile region_body(Design *d, void *context) {
-    IrOp *op = context;
-    return design_value(d, op->regions[0]->last->operands[0], NULL);
+    return design_value(d, context, NULL);
 }
 
 /* The largest of the extents that the notation folds along; 0: none. */
@@ -603,14 +601,18 @@ DesignTile design_generic(Design *d, IrOp *op, const Aff *const *index) {
     DesignTile t = {0};
     if (kind && design_is_product(op)) f.longest = longest_fold(d, op);
     if (bind_indices(d, op, index, &f)) {
-        const IrOp *mul = kind && design_is_product(op) ? yielded_product(op) : NULL;
-        if (mul) {
+        IrValue *folded = design_folded_value(d, op, f.axes);
+        const IrOp *mul = folded->def;
+        if (f.longest && mul && mul->opcode == IR_MUL) {
             Product p = {.a = without_cast(mul->operands[0]), .b = without_cast(mul->operands[1])};
             if (p.a->type->dtype != p.b->type->dtype) p.a = mul->operands[0], p.b = mul->operands[1];
             if (f.count == 1) set_range(d, op, index, f.axes[0]);
             t = any_product(d, &p, &f);
         } else {
-            t = f.count ? fold(d, &f, region_body, op) : region_body(d, op);
+            bool bounded = d->bounded;
+            d->bounded |= folded != design_bounded_value(op);
+            t = f.count ? fold(d, &f, region_body, folded) : region_body(d, folded);
+            d->bounded = bounded;
         }
     }
     d->bindings.len = bindings;

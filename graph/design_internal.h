@@ -22,8 +22,10 @@ struct DesignAxis {
     const char *slice;
     const Aff *begin;
     bool folded;
-    bool ends;   /* what has been loaded along it is absent behind its end */
-    bool single; /* of the output, of extent 1: its index is 0, and no tile has it */
+    bool ends;        /* what has been loaded along it is absent behind its end */
+    bool single;      /* of the output, of extent 1: its index is 0, and no tile has it */
+    bool phase;       /* of the output: a part of an axis that is walked index by index beside the other part */
+    const Aff *turns; /* of a loop over indices: it ends here; null: at the extent */
     /* What the dry run found out. */
     /* Terms of the sum that it is folded in are 0 before and behind: expressions over the output's axes; null: nowhere. */
     const DesignAxis *low, *high;
@@ -68,6 +70,12 @@ typedef struct {
     int64_t value;
 } DesignConstexpr;
 
+/* An axis of the results that two axes of the nest stand for: index = size * first + second. One of the two is a phase. */
+typedef struct {
+    const Aff *size; /* null: one axis stands for it */
+    bool strided;    /* the second one is the phase */
+} DesignSplit;
+
 /* Results of one shape that are computed together. */
 typedef struct {
     unsigned count;
@@ -111,13 +119,18 @@ typedef struct {
     bool direct;     /* what is read is a factor as it is, or is 0 in it where it is 0 */
     bool lanes;      /* factors are multiplied lane by lane */
     bool turns;      /* inside of a loop over what is folded */
+    bool bounded;    /* a condition says which of what is folded counts: the others may be outside of tensors */
     bool ahead;      /* a loop brings the factors of products ahead */
     const char *error;
     Span at, error_at; /* of the operation at work; where the error is */
     unsigned axis_count;
     DesignAxis *axes[DESIGN_AXES];
     unsigned outer_count; /* axes of the output come first */
-    bool singles;         /* axes of extent 1 are none */
+    unsigned rank;        /* of the results */
+    DesignSplit splits[DESIGN_RANK];
+    const Aff *place[DESIGN_RANK]; /* the index of the results, over the nest's axes */
+    AffFacts *facts;               /* of phases; null: there are none */
+    bool singles;                  /* axes of extent 1 are none */
     VEC(DesignKnown) known;
     VEC(DesignBinding) bindings;
     VEC(DesignStaged) staged;
@@ -171,6 +184,19 @@ DesignTile design_generic(Design *d, IrOp *op, const Aff *const *index);
 DesignTile design_contract(Design *d, IrOp *op, const Aff *const *index);
 DesignTile design_along(Design *d, IrValue *v, const Aff *const *index);
 bool design_is_product(const IrOp *op);
+
+/* design_phases.c */
+/* Which axes of the value are dealt out from two each (rewrite_phases.c)? Fills d->splits; false: none is. */
+bool design_splits(Design *d, const IrValue *v);
+/* The axes of the nest, and the index of the results over them. */
+bool design_outer_axes(Design *d, const IrType *type);
+/* Where the results are stored: the tensor, or a view of it over the nest's axes. */
+const char *design_target(Design *d, const char *name);
+/* What the notation folds: without a condition that the walk of its folded axes keeps by itself, as their loops end there. `axes` are those of its indices from
+ * `outer` on. */
+IrValue *design_folded_value(Design *d, IrOp *op, DesignAxis *const *axes);
+/* The same, whether or not they do. */
+IrValue *design_bounded_value(const IrOp *op);
 
 /* design.c: writes a nest that stores the value to a workspace; false on an error. */
 bool design_stage(Design *d, IrValue *v);

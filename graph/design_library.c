@@ -90,7 +90,7 @@ static void read_library(Design *d) {
 
 bool design_match(Design *d, const IrOp *product, LibraryMatch *m) {
     bool plain = product->opcode == IR_GRAPH_CONTRACT && design_is_matrix_product(product) && !ir_attr(product, "precision");
-    if (!plain || ir_func_attr(d->f, "precision")) return false;
+    if (!plain || ir_func_has(d->f, IR_FN_PRECISION)) return false;
     if (!d->library) read_library(d);
     for (size_t i = 0; i < library_count(); i++)
         if (matches(product, d->library[i], m)) return true;

@@ -74,8 +74,8 @@ const char *design_home(const Design *d, const IrValue *v) {
 
 /* Does the nest read what it stores, element for element? */
 static bool is_own_element(const Design *d, const Aff *const *index) {
-    for (unsigned i = 0; index && i < d->outer_count; i++)
-        if (index[i] != d->axes[i]->var) return false;
+    for (unsigned i = 0; index && i < d->rank; i++)
+        if (index[i] != d->place[i]) return false;
     return index != NULL;
 }
 

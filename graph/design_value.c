@@ -292,11 +292,12 @@ static DesignTile element(Design *d, IrOp *op) {
         index[i] = design_index(d, op->operands[i + 1]);
         if (!index[i]) return design_gather(d, op);
     }
-    if (!pad) return design_value(d, tensor, index);
+    if (!pad && !d->bounded) return design_value(d, tensor, index);
+    const double zero = 0;
     const char *name = design_source(d, tensor, index);
     if (!name && !design_stage(d, tensor)) return (DesignTile){0};
     if (!name) name = design_staged_name(d, tensor);
-    return design_load(d, name, tensor->type, index, &pad->number);
+    return design_load(d, name, tensor->type, index, pad ? &pad->number : &zero);
 }
 
 /* Is the value 0 where what it is made of is? */
