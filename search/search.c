@@ -22,6 +22,7 @@ typedef struct {
     ProposerCandidate shown; /* the same, as whoever is asked sees it; its sketch null: there is none */
     char shown_outcome[256];
     size_t standard; /* the candidate that the compiler makes by itself; SIZE_MAX: none */
+    Str own;         /* that one's file where nothing has said that it is wrong */
 } Loop;
 
 static double time_limit(const SearchOptions *o) {
@@ -282,10 +283,14 @@ static void say_nothing_runs(const Loop *l, Str *error) {
                                          : "; `sketchc doctor` says what this machine has, -t openmp searches on the processor\n");
 }
 
+/* The compiler's own sketch is what there is without a search, so that it is an answer, though none that was verified. */
 static void say_too_late(Loop *l) {
     str_printf(&l->result->error, "no sketch of %s was verified within %g s; a longer --search-time gives it time (%s)\n", l->s.name,
                time_limit(l->s.options),
                l->reached[0] ? l->reached : "the compiler's own sketch was still being compiled, or run for the first time");
+    if (!l->own.len) return;
+    str_append(&l->result->error, "the compiler's own sketch is given, not verified\n");
+    str_append(&l->result->file, l->own.data);
 }
 
 /* The baseline: the first naive design that compiles and runs. Where the compiler's own sketch runs it has part of the time and may
@@ -337,8 +342,9 @@ static void take_standard(Loop *l) {
     Search *s = &l->s;
     Str block;
     str_init(&block);
-    size_t at =
-        search_standard_sketch(s->options, s->operator_text, &block) ? add(l, block.data, "default", SIZE_MAX, ARM_DESIGN, 0) : SIZE_MAX;
+    bool made = search_standard_sketch(s->options, s->operator_text, &block);
+    if (made) str_printf(&l->own, "%s\n%s", s->operator_text, block.data);
+    size_t at = made ? add(l, block.data, "default", SIZE_MAX, ARM_DESIGN, 0) : SIZE_MAX;
     str_release(&block);
     double reserve = time_limit(s->options) / SHARE;
     if (at != SIZE_MAX && search_choose_case(s, &s->list[at])) {
@@ -353,6 +359,7 @@ static void take_standard(Loop *l) {
         if (took > reserve) reserve = took;
     }
     if (at != SIZE_MAX) account(l, &s->list[at]);
+    if (at != SIZE_MAX && s->list[at].judged && candidate_failure(&s->list[at])) l->own.len = 0;
     report(l, false);
     l->deadline = l->end - reserve;
     l->result->baseline_before = s->baseline_before;
@@ -646,6 +653,7 @@ void search_run(const SearchOptions *options, SearchResult *result) {
     l.s.pool_options = (PoolOptions){.argv = options->judge, .slots = options->workers};
     l.s.pool = pool_create(&l.s.pool_options);
     str_init(&l.s.given);
+    str_init(&l.own);
     conductor_name_defines(options->defines, options->define_count, &l.s.given);
     l.s.machine = sketchc_machine(&(sketchc_options){.size = sizeof(sketchc_options), .target = options->target, .arch = options->arch});
     Proposer *rules = proposer_rules_create();
@@ -659,6 +667,7 @@ void search_run(const SearchOptions *options, SearchResult *result) {
     proposer_destroy(rules);
     pool_destroy(l.s.pool);
     sketchc_free(l.s.machine);
+    str_release(&l.own);
     str_release(&l.s.given);
     free(l.s.list);
     free(l.s.operator_text);

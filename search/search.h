@@ -61,7 +61,8 @@ typedef struct SearchOptions {
 typedef struct SearchResult {
     bool found, complete; /* complete: verified in all cases */
     bool usage;           /* not found, as the command line asks for what cannot be */
-    Str file;             /* operator and winner, formatted: compiles and verifies by itself */
+    Str file; /* operator and winner, formatted: compiles and verifies by itself. Not found: empty, or with the compiler's own sketch,
+                             which time was too short to verify */
     Str error;
     char case_name[64], winner[64];
     uint64_t verify_seed; /* `sketchc verify --seed` with it repeats the complete verification; 0: it was in the store */

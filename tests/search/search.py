@@ -33,6 +33,10 @@ def verified(sketchc: str, file: pathlib.Path) -> bool:
                           stdout=subprocess.DEVNULL).returncode == 0
 
 
+def compiles(sketchc: str, text: str) -> bool:
+    return subprocess.run([sketchc, "-q", "-t", "openmp", "--emit=c", "-"], check=False, text=True, input=text, stdout=subprocess.DEVNULL).returncode == 0
+
+
 def told(sketchc: str, kept: list[str], lines: list[dict]) -> list[str]:
     """What it says follows the schema, and the store holds the run with every candidate that was judged."""
     schema = json.loads((ROOT / "docs/schemas/search.schema.json").read_text())
@@ -97,7 +101,9 @@ def no_use(sketchc: str, folder: pathlib.Path) -> list[str]:
         problems.append(f"-o /dev/full: status {full.returncode}: {full.stderr}{full.stdout}")
     short = subprocess.run([sketchc, "-q", "--propose", folder / "op.sketch", "-t", "openmp", "--search-time=0.001"],
                            text=True, check=False, capture_output=True, env=ENVIRONMENT)
-    if short.returncode != 3 or short.stdout or "was verified within 0.001 s; a longer --search-time gives it time (the compiler's own sketch " not in short.stderr:
+    # The floor is the answer where there was no time, and the status says that nothing was verified.
+    if short.returncode != 3 or "sketch add_one" not in short.stdout or "the compiler's own sketch is given, not verified" not in short.stderr \
+            or "was verified within 0.001 s; a longer --search-time gives it time (the compiler's own sketch " not in short.stderr or not compiles(sketchc, short.stdout):
         problems.append(f"--search-time=0.001: status {short.returncode}: {short.stderr}{short.stdout}")
     with open("/dev/full", "w") as out:
         done = subprocess.run([sketchc, "-q", "--propose", folder / "op.sketch", "-t", "openmp", "--candidates=1", "--search-time=120"],

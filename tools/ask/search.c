@@ -255,7 +255,8 @@ void ask_environment(Str *out) {
 }
 
 static int status_of(const CommandLine *line, const SearchResult *r) {
-    int status = r->found ? ask_write_sketch(line, &r->file) : r->usage ? SKETCHC_USAGE_ERROR : SKETCHC_VERIFY_FAILED;
+    int written = r->found || r->file.len ? ask_write_sketch(line, &r->file) : 0;
+    int status = r->found || written ? written : r->usage ? SKETCHC_USAGE_ERROR : SKETCHC_VERIFY_FAILED;
     if (!r->found) fprintf(stderr, "sketchc: %s", r->error.data);
     if (r->found) report(line, r);
     return (!status || !r->found) && atomic_load(&stop) ? SKETCHC_INTERRUPTED : status;
