@@ -78,7 +78,7 @@ class Home:
     def run(self, *args: str, status: int | None = 0) -> subprocess.CompletedProcess:
         env = {"PATH": os.environ["PATH"], "HOME": str(self.path), "SKETCHC_API_KEY": KEY}
         env |= {k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}
-        result = subprocess.run([SKETCHC, *args], cwd=self.path, env=env, capture_output=True, text=True, timeout=200)
+        result = subprocess.run([SKETCHC, *args], cwd=self.path, env=env, capture_output=True, text=True)
         assert status is None or result.returncode == status, (args, result.returncode, result.stdout[-500:], result.stderr[-1500:])
         assert KEY not in result.stdout + result.stderr, args
         return result
@@ -160,14 +160,14 @@ def limits_and_secrets(folder: str) -> None:
 def joined_with_the_compilers_own(folder: str) -> None:
     """Designs compete with the answers, the store is used, and whoever is asked sees similar operators."""
     h = Home(folder, "repair")
-    first = h.propose(AGENT_FLAG, "--candidates=1", "--search-time=100", "--store=db", "-o", "best.sketch", joined=True)
+    first = h.propose(AGENT_FLAG, "--candidates=1", "--search-time=600", "--store=db", "-o", "best.sketch", joined=True)
     assert first["naive_s"] > 0 and first["default_s"] >= first["best_s"] and first["winner"] and first["best_s"] > 0, first
     h.run("verify", "-t", "openmp", "best.sketch", "-q")
     assert "similar operator" not in h.calls()[0]
     known = len(h.calls())
     (h.path / "op.sketch").write_text(OPERATOR.replace("2 * X + 1", "3 * X - 2"))
     (h.path / "mode").write_text("none")
-    second = h.propose(AGENT_FLAG, "--candidates=1", "--repairs=0", "--search-time=100", "--store=db", "-o", "best.sketch", joined=True)
+    second = h.propose(AGENT_FLAG, "--candidates=1", "--repairs=0", "--search-time=600", "--store=db", "-o", "best.sketch", joined=True)
     assert not second["candidates"][0]["verified"] and second["best_s"] > 0 and second["winner"] != "command", second
     prompt = sorted((h.path / "calls").iterdir(), key=lambda f: int(f.name.split(".")[0]))[known].read_text()
     assert "A verified sketch of a similar operator: elementwise, " in prompt and "2 * X + 1" in prompt, prompt[-3000:]
@@ -205,7 +205,7 @@ def chains_in_the_store(folder: str) -> None:
     # In a search they belong to its run, the right one is timed again (no time of the compiler's own sketch stands beside its own), and calls
     # go on from where the answers ended.
     before = len(h.calls())
-    done = h.run("--propose", "op.sketch", "-t", "openmp", "--json", AGENT_FLAG, "--candidates=1", "--search-time=100", "--store=db", "--progress=json")
+    done = h.run("--propose", "op.sketch", "-t", "openmp", "--json", AGENT_FLAG, "--candidates=1", "--search-time=600", "--store=db", "--progress=json")
     asked = sorted((h.path / "calls").iterdir(), key=lambda f: int(f.name.split(".")[0]))[before].read_text()
     assert "similar operator" not in asked
     searched = [json.loads(line) for line in done.stderr.splitlines() if '"phase": "search"' in line]

@@ -50,12 +50,23 @@ class Search:
                 return
         raise AssertionError("the search ended by itself")
 
+    def until(self, happened, what: str) -> None:
+        """However long that takes on a machine that does other things: the test's own limit ends a search that hangs."""
+        while not happened():
+            if self.process.poll() is not None:
+                raise AssertionError(f"the search ended before {what}")
+            time.sleep(0.02)
+
     def until_there(self, name: str) -> None:
-        end = time.monotonic() + 60
-        while not (self.folder / name).exists():
-            if time.monotonic() > end or self.process.poll() is not None:
-                raise AssertionError(f"{name} did not come")
-            time.sleep(0.01)
+        self.until((self.folder / name).exists, f"{name} was there")
+
+    def until_asking(self) -> None:
+        self.until(lambda: "sleep 100 " in self.processes(), "it asked")
+
+    def waits_for_a_lock(self) -> bool:
+        """By the system's list: `2: -> FLOCK ADVISORY WRITE PID ...`."""
+        waiting = {line.split()[5] for line in pathlib.Path("/proc/locks").read_text().splitlines() if " -> FLOCK" in line}
+        return bool(waiting & set(self.process_ids()))
 
     def interrupt(self, moment: str, keeps: bool) -> list[str]:
         begin = time.monotonic()
@@ -81,13 +92,23 @@ class Search:
         self.temporary.cleanup()
         return [f"{moment}: {p}" for p in problems]
 
-    def processes(self) -> list[str]:
+    def process_ids(self) -> list[str]:
         """What still runs and knows this search's folder by its environment."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             try:
                 if entry.name.isdigit() and f"XDG_CACHE_HOME={self.folder}\0".encode() in (entry / "environ").read_bytes():
-                    found.append((entry / "cmdline").read_text().replace("\0", " "))
+                    found.append(entry.name)
+            except OSError:
+                continue
+        return found
+
+    def processes(self) -> list[str]:
+        """Their command lines."""
+        found = []
+        for number in self.process_ids():
+            try:
+                found.append(pathlib.Path(f"/proc/{number}/cmdline").read_text().replace("\0", " "))
             except OSError:
                 continue
         return found
@@ -114,7 +135,7 @@ def waiting_for_the_device(sketchc: str) -> list[str]:
     search.until_found()
     with open(next(p for p in LOCKS if p.exists()), encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        time.sleep(1)
+        search.until(search.waits_for_a_lock, "it waited for the device")
         return search.interrupt("waiting_for_the_device", True)
 
 
@@ -127,17 +148,13 @@ def at_random(sketchc: str, delay: float) -> list[str]:
 
 def waiting_for_a_model(sketchc: str) -> list[str]:
     search = Search(sketchc, "--proposer=command:sleep 100", "--strategy=islands")
-    end = time.monotonic() + 60
-    while "sleep 100 " not in search.processes() and time.monotonic() < end:
-        time.sleep(0.05)
+    search.until_asking()
     return search.interrupt("waiting_for_a_model", True)
 
 
 def waiting_for_the_only_model(sketchc: str) -> list[str]:
     search = Search(sketchc, "--proposer=command:sleep 100")
-    end = time.monotonic() + 60
-    while "sleep 100 " not in search.processes() and time.monotonic() < end:
-        time.sleep(0.05)
+    search.until_asking()
     return search.interrupt("waiting_for_the_only_model", True)  # the compiler's own
 
 
