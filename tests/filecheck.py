@@ -10,8 +10,8 @@ A test file is one of two kinds:
               Helpers: FileCheck; `not CMD` (exits with 1: an error in a file, or nothing found; `not --status=N CMD`:
               with N, which is no crash, no internal error and no time limit); `status N CMD` (exits with exactly N);
               `golden FILE` (standard input equals FILE); `others CMD` (a compiler that is none of ours: runs where
-              SANITIZED is not set, else only takes its input); `declared CMD` (a long verify: at the declared cases alone,
-              without ragged sizes, where SANITIZED is set);
+              SANITIZED is not set, else only takes its input); `ragged CMD` (a long verify: every other day, by
+              the file's name, at ragged sizes, too; where SANITIZED is set at no ragged sizes and cases up to 10 MB);
               `$(drawn N FILES)`: every N-th file, by the day's seed (tests/daily.py), all of them in the long run.
   goldens     a .sketch file without RUN lines: `sketchc FILE -o %t ARGS` exits with STATUS and
               writes exactly FILE.err to standard error. `ARGS:` (default: none) and
@@ -51,7 +51,7 @@ drawn() {{
   local rate=$1 i=0 f; shift; [ -z "${{DRAW_ALL:-}}" ] || rate=1
   for f; do [ $((i++ % rate)) -ne $((DRAW_SEED % rate)) ] || echo "$f"; done
 }}
-declared() {{ "$@" ${{SANITIZED:+--no-ragged}}; }}
+ragged() {{ "$@" ${{NO_RAGGED:-}}; }}
 others() {{ if [ -n "${{SANITIZED:-}}" ]; then cat > /dev/null; else "$@"; fi; }}
 golden() {{
   if [ -n "${{UPDATE_GOLDEN:-}}" ]; then cat > "$1"; else diff -u "$1" -; fi
@@ -123,6 +123,10 @@ class Runner:
         env["DRAW_SEED"] = str(daily.seed_of(os.environ.get("SKETCHC_TEST_SEED", "1")))
         if os.environ.get("SKETCHC_TEST_LONG") == "1":
             env["DRAW_ALL"] = "1"
+        if os.environ.get("SANITIZED"):
+            env["NO_RAGGED"] = "--no-ragged --max-bytes=10000000"
+        elif not daily.draws(folder.name, 2):
+            env["NO_RAGGED"] = "--no-ragged"
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
             extra = "halt_on_error=1:print_stacktrace=1:" if name == "UBSAN_OPTIONS" else ""
             env[name] = f"{env[name] + ':' if env.get(name) else ''}{extra}exitcode={SANITIZER}"

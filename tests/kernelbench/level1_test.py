@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The problems of bench/kernelbench/level1: every file becomes CUDA C (and, by static_test.py, PTX), or its case
-`small` is verified on the processor (in the short run half of them each day), that of products also on data of other spreads (cases `wide`, `wider`, `widest`).
+"""The problems of bench/kernelbench/level1: every file becomes CUDA C (and, by static_test.py, PTX; in the short run half of them each day), or
+its case `small` is verified on the processor (a quarter of them each day), that of products also on data of other spreads (cases `wide`,
+`wider`, `widest`).
 
     level1_test.py cuda|verify SKETCHC FOLDER"""
 import concurrent.futures
@@ -62,7 +63,7 @@ def main():
     if sum("case widest " in file.read_text() for file in files) != 15:
         print("15 products have data of other spreads")
         return 1
-    problems = verify_all(sketchc, daily.drawn(files, 2)) if what == "verify" else compile_all(what, sketchc, files)
+    problems = verify_all(sketchc, daily.drawn(files, 4)) if what == "verify" else compile_all(what, sketchc, daily.drawn(files, 2))
     print("\n".join(problems) or f"{len(files)} problems: {what}")
     return 1 if problems else 0
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Operators and sketches written from docs/language.md alone: each verifies on the processor, and each compiles to PTX
-that ptxas takes. Prints a table with seconds; times are told, never judged. The short run takes a third of them each day.
+that ptxas takes. Prints a table with seconds; times are told, never judged. The short run takes a sixth of them each day.
 
     run.py verify|assemble SKETCHC FOLDER"""
 import pathlib
@@ -31,7 +31,7 @@ def main() -> int:
     if what == "assemble" and not shutil.which("ptxas"):
         print("skipped: no ptxas")
         return SKIP
-    files = daily.drawn(sorted(f for kind in ("operators", "sketches") for f in (folder / kind).glob("*.sketch")), 3)
+    files = daily.drawn(sorted(f for kind in ("operators", "sketches") for f in (folder / kind).glob("*.sketch")), 6)
     failed = 0
     with tempfile.TemporaryDirectory() as scratch:
         ptx, cubin = f"{scratch}/a.ptx", f"{scratch}/a.cubin"
