@@ -310,7 +310,7 @@ bool design_stage(Design *d, IrValue *v) {
 
 bool design_folds(const IrOp *op) {
     return op->opcode == IR_GRAPH_REDUCE || op->opcode == IR_GRAPH_CONTRACT || op->opcode == IR_GRAPH_SCAN || op->opcode == IR_GRAPH_ARG ||
-           op->opcode == IR_GRAPH_SORT || (op->opcode == IR_GRAPH_GENERIC && ir_attr_str(op, "kind", NULL));
+           op->opcode == IR_GRAPH_SORT || (op->opcode == IR_GRAPH_GENERIC && ir_op_kind(op));
 }
 
 /* Are there products with one row or column? Not where a value runs along an axis, or stands in an order: it needs the axis. */

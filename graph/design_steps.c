@@ -63,7 +63,7 @@ static IrOp *fold_elements(const IrOp *op, IrValue *tensor) {
     b.span = op->span;
     IrOp *fold = ir_op_create(&b, IR_GRAPH_GENERIC, n, op->operands, 1, &op->results[0].type);
     ir_attr_set_int(fold, "outer", ir_attr_int(op, "outer", 0));
-    ir_attr_set_str(fold, "kind", ir_attr_str(op, "kind", ""));
+    ir_set_kind(fold, ir_op_kind(op));
     for (unsigned i = 0; i < n; i++) at[i + 1] = ir_region_add_arg(fold->regions[0], from->args[i]->type, from->args[i]->name);
     b = ir_builder_at_end(fold->regions[0]);
     b.span = op->span;
@@ -84,7 +84,7 @@ static IrOp *split_notation(Design *d, IrOp *op, unsigned n) {
     b.span = op->span;
     IrOp *inner = ir_op_create(&b, IR_GRAPH_GENERIC, op->operand_count, op->operands, 1, &t);
     ir_attr_set_int(inner, "outer", n);
-    if (n < op->operand_count) ir_attr_set_str(inner, "kind", ir_attr_str(op, "kind", ""));
+    if (n < op->operand_count) ir_set_kind(inner, ir_op_kind(op));
     IrOp *fold = fold_elements(op, ir_result(inner, 0));
     for (unsigned i = 0; i < op->operand_count; i++)
         ir_replace_uses(from->args[i], ir_region_add_arg(inner->regions[0], from->args[i]->type, from->args[i]->name));
@@ -115,10 +115,10 @@ static IrOp *split_reduction(Design *d, IrOp *op) {
     const IrType *between = ir_type_tensor(d->module, whole->dtype, n, shape), *t = ir_type_tensor(d->module, whole->dtype, kept, left);
     IrOp *inner = ir_op_create(&b, IR_GRAPH_REDUCE, 1, op->operands, 1, &between);
     IrValue *part = ir_result(inner, 0);
-    ir_attr_set_str(inner, "kind", ir_attr_str(op, "kind", ""));
+    ir_set_kind(inner, ir_op_kind(op));
     ir_attr_set_ints(inner, "axes", 1, &last);
     IrOp *fold = ir_op_create(&b, IR_GRAPH_REDUCE, 1, &part, 1, &t);
-    ir_attr_set_str(fold, "kind", ir_attr_str(op, "kind", ""));
+    ir_set_kind(fold, ir_op_kind(op));
     ir_attr_set_ints(fold, "axes", count, rest);
     IrValue *result = ir_result(fold, 0);
     if (ir_attr_bool(op, "keepdim")) result = ir_result(ir_op_create(&b, IR_GRAPH_RESHAPE, 1, &result, 1, &whole), 0);

@@ -48,7 +48,12 @@ void ir_attr_set_bool(IrOp *op, const char *key, bool value) {
 
 void ir_attr_set_str(IrOp *op, const char *key, const char *value) {
     IrModule *m = module_of(op);
-    ir_attr_slot(m, &op->attrs, key, IR_ATTR_STR)->string = ir_intern_string(m, value);
+    IrAttr *attr = ir_attr_slot(m, &op->attrs, key, IR_ATTR_STR);
+    IrAttrSpec spec;
+    bool is_enum = ir_attr_spec_find(ir_op_info(op->opcode), key, &spec) && spec.kind == IR_ATTR_ENUM && !spec.any;
+    unsigned word = is_enum ? ir_enum_find(spec.set, value) : 0;
+    attr->string = ir_intern_string(m, value);
+    if (word) ir_attr_fill_enum(attr, spec.set, word);
 }
 
 void ir_attr_set_ints(IrOp *op, const char *key, size_t count, const int64_t *values) {
@@ -92,7 +97,7 @@ int64_t ir_attr_int(const IrOp *op, const char *key, int64_t fallback) {
 
 const char *ir_attr_str(const IrOp *op, const char *key, const char *fallback) {
     const IrAttr *attr = ir_attr(op, key);
-    return attr && attr->kind == IR_ATTR_STR ? attr->string : fallback;
+    return attr && (attr->kind == IR_ATTR_STR || attr->kind == IR_ATTR_ENUM) ? attr->string : fallback;
 }
 
 bool ir_attr_bool(const IrOp *op, const char *key) {

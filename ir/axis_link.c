@@ -67,8 +67,8 @@ static IrAxisLink sliced_link(const IrOp *op, unsigned first, unsigned axis, boo
     const IrAttr *steps = ir_attr(op, "steps");
     const IrType *whole = op->operands[0]->type;
     unsigned operand = first, kept = 0;
-    for (unsigned i = 0; letters[i]; operand += letters[i++] == 'r' ? 2 : 1) {
-        bool range = letters[i] == 'r', wanted = from_part ? range && kept == axis : i == axis;
+    for (unsigned i = 0; letters[i]; operand += letters[i++] == IR_LETTER_RANGE ? 2 : 1) {
+        bool range = letters[i] == IR_LETTER_RANGE, wanted = from_part ? range && kept == axis : i == axis;
         if (wanted) {
             bool stays = range && (!steps || steps->ints[kept] == 1) && is_whole_range(op, operand, whole, i);
             if (!stays) return apart();

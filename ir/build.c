@@ -53,6 +53,13 @@ static IrValue *fold_index(IrBuilder *b, IrOpcode opcode, unsigned count, IrValu
     return NULL;
 }
 
+IrValue *ir_special(IrBuilder *b, IrSpecial special) {
+    const IrType *index = ir_type_index(b->module);
+    IrOp *op = ir_op_create(b, IR_SPECIAL, 0, NULL, 1, &index);
+    ir_set_special(op, special);
+    return ir_result(op, 0);
+}
+
 IrValue *ir_unary(IrBuilder *b, IrOpcode opcode, IrValue *a) {
     IrValue *folded = ir_type_is_index(a->type) ? fold_index(b, opcode, 1, &a) : NULL;
     return folded ? folded : create_one(b, opcode, 1, &a, NULL);

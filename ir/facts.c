@@ -162,20 +162,30 @@ static void assume_region(const Facts *f, const IrOp *parent, const IrBlock *reg
 
 /* ---- Thread ids ---- */
 
-static const Aff *special_extent(const Facts *f, const IrFunc *func, const char *name) {
+static const Aff *special_extent(const Facts *f, const IrFunc *func, IrSpecial special) {
     int64_t warps = ir_func_int(func, IR_FN_NUM_WARPS, 0);
-    if (strcmp(name, "lane") == 0) return warps ? constant(f, 32) : NULL;
-    if (strcmp(name, "warp") == 0) return warps ? constant(f, warps) : NULL;
-    if (strcmp(name, "tid.x") == 0) return warps ? constant(f, warps * 32) : NULL;
-    if (strcmp(name, "cluster.rank") == 0) return constant(f, ir_func_cluster(func));
-    if (strcmp(name, "clusterid.x") == 0) {
+    switch (special) {
+    case IR_SPECIAL_LANE:
+        return warps ? constant(f, 32) : NULL;
+    case IR_SPECIAL_WARP:
+        return warps ? constant(f, warps) : NULL;
+    case IR_SPECIAL_TID_X:
+        return warps ? constant(f, warps * 32) : NULL;
+    case IR_SPECIAL_CLUSTER_RANK:
+        return constant(f, ir_func_cluster(func));
+    case IR_SPECIAL_CLUSTERID_X: {
         const Aff *grid = ir_func_aff(func, IR_FN_GRID_X);
         return grid ? aff_floordiv(f->m->affs, grid, constant(f, ir_func_cluster(func))) : NULL;
     }
-    if (strcmp(name, "ctaid.x") == 0) return ir_func_aff(func, IR_FN_GRID_X);
-    if (strcmp(name, "ctaid.y") == 0) return ir_func_aff(func, IR_FN_GRID_Y);
-    if (strcmp(name, "ctaid.z") == 0) return ir_func_aff(func, IR_FN_GRID_Z);
-    return NULL;
+    case IR_SPECIAL_CTAID_X:
+        return ir_func_aff(func, IR_FN_GRID_X);
+    case IR_SPECIAL_CTAID_Y:
+        return ir_func_aff(func, IR_FN_GRID_Y);
+    case IR_SPECIAL_CTAID_Z:
+        return ir_func_aff(func, IR_FN_GRID_Z);
+    default:
+        return NULL;
+    }
 }
 
 /* A grid's loop variable, made from a block id, is below the loop's trip count. */
@@ -192,7 +202,7 @@ static void assume_specials(const Facts *f, const IrBlock *block) {
         if (op->opcode == IR_FLOORDIV || op->opcode == IR_MOD || op->opcode == IR_ADD) assume_below(f, op);
         if (op->opcode != IR_SPECIAL) continue;
         const IrAttr *below = ir_attr(op, "below");
-        const Aff *extent = below && below->kind == IR_ATTR_AFF ? below->aff : special_extent(f, block->func, ir_attr_str(op, "name", ""));
+        const Aff *extent = below && below->kind == IR_ATTR_AFF ? below->aff : special_extent(f, block->func, ir_op_special(op));
         const Aff *hi = extent ? difference(f, extent, constant(f, 1)) : NULL;
         aff_facts_range(f->facts, leaf_of(f, ir_result(op, 0)), constant(f, 0), hi);
     }

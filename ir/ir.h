@@ -14,6 +14,7 @@
 #include "affine.h"
 #include "diag.h"
 #include "dtype.h"
+#include "enums.h"
 #include "func_attr.h"
 #include "support.h"
 
@@ -130,14 +131,15 @@ typedef enum {
     IR_ATTR_STRS,
     IR_ATTR_TYPE,
     IR_ATTR_AFF,
-    IR_ATTR_DTYPE
+    IR_ATTR_DTYPE,
+    IR_ATTR_ENUM /* a word of enums.def: string and integer */
 } IrAttrKind;
 typedef struct IrAttr {
     const char *key;
     IrAttrKind kind;
-    int64_t integer;    /* INT, BOOL, DTYPE */
+    int64_t integer;    /* INT, BOOL, DTYPE, ENUM */
     double number;      /* FLOAT */
-    const char *string; /* STR */
+    const char *string; /* STR, ENUM */
     size_t count;       /* INTS, STRS */
     const int64_t *ints;
     const char *const *strs;
@@ -313,6 +315,7 @@ IrValue *ir_result(IrOp *op, unsigned index);
 void ir_attr_set_int(IrOp *op, const char *key, int64_t value);
 void ir_attr_set_float(IrOp *op, const char *key, double value);
 void ir_attr_set_bool(IrOp *op, const char *key, bool value);
+/* Where ops.def says so, a word of enums.def. */
 void ir_attr_set_str(IrOp *op, const char *key, const char *value);
 void ir_attr_set_ints(IrOp *op, const char *key, size_t count, const int64_t *values);
 void ir_attr_set_strs(IrOp *op, const char *key, size_t count, const char *const *values);
@@ -333,6 +336,7 @@ bool ir_param_is_used_before(const IrFunc *f, unsigned index);
 IrValue *ir_const_index(IrBuilder *b, int64_t value);
 IrValue *ir_const_int(IrBuilder *b, const IrType *type, int64_t value);
 IrValue *ir_const_float(IrBuilder *b, const IrType *type, double value);
+IrValue *ir_special(IrBuilder *b, IrSpecial special);
 IrValue *ir_unary(IrBuilder *b, IrOpcode opcode, IrValue *a);
 IrValue *ir_binary(IrBuilder *b, IrOpcode opcode, IrValue *x, IrValue *y);
 IrValue *ir_select(IrBuilder *b, IrValue *cond, IrValue *x, IrValue *y);
@@ -375,7 +379,7 @@ AffFacts *ir_facts_at(Arena *scratch, IrOp *op);
 
 enum { IR_SLICE_MAX_RANK = 16 };
 typedef struct {
-    char letter;      /* r: operands (begin, end); p: (index), dropped; g: (index tile) */
+    char letter;      /* IR_LETTER_*: which operands */
     unsigned operand; /* the first of its operands */
     int axis;         /* the tile's axis; g: the first of the index tiles' axes; p: -1 */
     int64_t step;     /* r: in elements */

@@ -47,6 +47,8 @@ unsigned ir_func_args_before(const IrFunc *f, IrParamKind kind);
 /* Finds or appends the attribute of this key; the caller fills the value. */
 IrAttr *ir_attr_slot(IrModule *m, IrAttr **list, const char *key, IrAttrKind kind);
 const IrAttr *ir_attr_in(const IrAttr *list, const char *key);
+/* Makes it the word; `value` is from 1 on. */
+void ir_attr_fill_enum(IrAttr *attr, IrEnum set, unsigned value);
 IrAttr *ir_attrs_clone(IrModule *m, const IrAttr *list);
 
 /* One entry of an op's attribute spec ("kind:str keepdim:bool?"). */
@@ -54,6 +56,7 @@ typedef struct {
     char key[24];
     bool any, optional;
     IrAttrKind kind;
+    IrEnum set; /* ENUM */
 } IrAttrSpec;
 /* Reads the entry at *cursor and moves on; false at the end. */
 bool ir_attr_spec_next(const char **cursor, IrAttrSpec *spec);

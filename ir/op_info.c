@@ -44,8 +44,8 @@ const IrMathInfo *ir_math_info(IrOpcode opcode) {
 static const struct {
     const char *name;
     IrAttrKind kind;
-} kinds[] = {{"int", IR_ATTR_INT},   {"float", IR_ATTR_FLOAT}, {"bool", IR_ATTR_BOOL}, {"str", IR_ATTR_STR},    {"ints", IR_ATTR_INTS},
-             {"strs", IR_ATTR_STRS}, {"type", IR_ATTR_TYPE},   {"aff", IR_ATTR_AFF},   {"dtype", IR_ATTR_DTYPE}};
+} kinds[] = {{"int", IR_ATTR_INT},   {"float", IR_ATTR_FLOAT}, {"bool", IR_ATTR_BOOL}, {"str", IR_ATTR_STR},     {"ints", IR_ATTR_INTS},
+             {"strs", IR_ATTR_STRS}, {"type", IR_ATTR_TYPE},   {"aff", IR_ATTR_AFF},   {"dtype", IR_ATTR_DTYPE}, {"word", IR_ATTR_ENUM}};
 
 const char *ir_attr_kind_name(IrAttrKind kind) {
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
@@ -64,6 +64,13 @@ bool ir_attr_spec_next(const char **cursor, IrAttrSpec *spec) {
         if (strlen(kinds[i].name) != kind || strncmp(kinds[i].name, kind_text, kind) != 0) continue;
         spec->any = false;
         spec->kind = kinds[i].kind;
+    }
+    for (unsigned set = 0; set < IR_ENUM_COUNT; set++) {
+        const char *name = ir_enum_name((IrEnum)set);
+        if (strlen(name) != kind || strncmp(name, kind_text, kind) != 0) continue;
+        spec->any = false;
+        spec->kind = IR_ATTR_ENUM;
+        spec->set = (IrEnum)set;
     }
     spec->optional = kind_text[kind] == '?';
     *cursor = kind_text + kind + (spec->optional ? 1 : 0);

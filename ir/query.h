@@ -50,6 +50,7 @@ unsigned count_versions(const IrFunc *f); /* of its kernel, itself among them */
  * the next operand) and the tensor axis; false when there is no such axis. */
 bool slice_operand(const IrOp *op, unsigned tile_axis, unsigned *operand, unsigned *tensor_axis);
 int64_t slice_step(const IrOp *op, unsigned tile_axis);
+bool slice_gathers(const IrOp *op); /* by an index tile; false for ops without slices */
 /* A tile.extract that leaves every lane in its place: it only says where the present ones end. */
 bool keeps_lanes(const IrOp *op);
 

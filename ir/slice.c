@@ -23,11 +23,11 @@ IrSlice ir_slice(const IrOp *op) {
     for (; letters[s.rank] && s.rank < IR_SLICE_MAX_RANK; s.rank++) {
         IrSliceAxis *axis = &s.axes[s.rank];
         *axis = (IrSliceAxis){letters[s.rank], next, -1, 1};
-        if (axis->letter == 'r') {
+        if (axis->letter == IR_LETTER_RANGE) {
             axis->axis = (int)s.kept++;
             axis->step = steps && ranges < steps->count ? steps->ints[ranges] : 1;
             ranges++;
-        } else if (axis->letter == 'g') {
+        } else if (axis->letter == IR_LETTER_GATHER) {
             if (s.gather_axis < 0) {
                 s.gather_axis = (int)s.kept;
                 s.gather_rank = rank_of(op, next);
@@ -35,7 +35,7 @@ IrSlice ir_slice(const IrOp *op) {
             }
             axis->axis = s.gather_axis;
         }
-        next += axis->letter == 'r' ? 2 : 1;
+        next += axis->letter == IR_LETTER_RANGE ? 2 : 1;
     }
     s.ranges = ranges;
     s.operand_count = next;
@@ -44,7 +44,7 @@ IrSlice ir_slice(const IrOp *op) {
 
 const IrSliceAxis *ir_slice_range(const IrSlice *s, unsigned tile_axis, unsigned *base_axis) {
     for (unsigned i = 0; i < s->rank; i++)
-        if (s->axes[i].letter == 'r' && s->axes[i].axis == (int)tile_axis) {
+        if (s->axes[i].letter == IR_LETTER_RANGE && s->axes[i].axis == (int)tile_axis) {
             if (base_axis) *base_axis = i;
             return &s->axes[i];
         }
@@ -76,4 +76,8 @@ int64_t slice_step(const IrOp *op, unsigned tile_axis) {
     IrSlice s = ir_slice(op);
     const IrSliceAxis *axis = ir_slice_range(&s, tile_axis, NULL);
     return axis ? axis->step : 1;
+}
+
+bool slice_gathers(const IrOp *op) {
+    return strchr(ir_attr_str(op, "axes", ""), IR_LETTER_GATHER);
 }

@@ -21,12 +21,12 @@ static void lower(Search *s, IrUniformity u) {
     if (u > s->result) s->result = u;
 }
 
-static IrUniformity special_uniformity(const char *name) {
-    if (strncmp(name, "clusterid", 9) == 0) return IR_UNIFORM_CLUSTER;
-    if (strncmp(name, "ctaid", 5) == 0 || strcmp(name, "cluster.rank") == 0) return IR_UNIFORM_BLOCK;
-    if (strncmp(name, "nctaid", 6) == 0) return IR_UNIFORM_GRID;
-    if (strcmp(name, "warp") == 0) return IR_UNIFORM_WARP;
-    return IR_UNIFORM_LANE; /* lane, tid.x, and what is not known */
+static IrUniformity special_uniformity(IrSpecial special) {
+    if (special == IR_SPECIAL_CLUSTERID_X) return IR_UNIFORM_CLUSTER;
+    if (ir_is_block_number(special) || special == IR_SPECIAL_CLUSTER_RANK) return IR_UNIFORM_BLOCK;
+    if (ir_is_block_count(special)) return IR_UNIFORM_GRID;
+    if (special == IR_SPECIAL_WARP) return IR_UNIFORM_WARP;
+    return IR_UNIFORM_LANE; /* lane, tid.x */
 }
 
 static void reach_yielded(Search *s, const IrBlock *region, unsigned index) {
@@ -53,7 +53,7 @@ static void visit_result(Search *s, const IrValue *v) {
         lower(s, IR_UNIFORM_BLOCK);
         return;
     }
-    if (op->opcode == IR_SPECIAL) lower(s, special_uniformity(ir_attr_str(op, "name", "")));
+    if (op->opcode == IR_SPECIAL) lower(s, special_uniformity(ir_op_special(op)));
     if (op->opcode == IR_SHUFFLE_XOR || op->opcode == IR_ATOM) lower(s, IR_UNIFORM_LANE);
     /* Of a loop only the bounds and this result's own chain count, of the rest every operand. */
     bool loop = op->opcode == IR_FOR;

@@ -172,22 +172,22 @@ static bool apply(IrOpcode opcode, int64_t a, int64_t b, int64_t *out) {
 }
 
 static bool special(Count *c, const IrOp *op) {
-    const char *name = ir_attr_str(op, "name", "");
+    IrSpecial special = ir_op_special(op);
     int64_t *lanes = set_lanes(c, &op->results[0]), cluster = c->out->cluster;
     int64_t middle = (int64_t)(c->blocks / 2);
     for (size_t i = 0; i < c->threads; i++) {
         int64_t t = (int64_t)i;
-        if (strcmp(name, "lane") == 0)
+        if (special == IR_SPECIAL_LANE)
             lanes[i] = t % WARP;
-        else if (strcmp(name, "warp") == 0)
+        else if (special == IR_SPECIAL_WARP)
             lanes[i] = t / WARP;
-        else if (strcmp(name, "tid.x") == 0)
+        else if (special == IR_SPECIAL_TID_X)
             lanes[i] = t;
-        else if (strcmp(name, "ctaid.x") == 0)
+        else if (special == IR_SPECIAL_CTAID_X)
             lanes[i] = middle;
-        else if (strcmp(name, "clusterid.x") == 0)
+        else if (special == IR_SPECIAL_CLUSTERID_X)
             lanes[i] = middle / cluster;
-        else if (strcmp(name, "nctaid.x") == 0)
+        else if (special == IR_SPECIAL_NCTAID_X)
             lanes[i] = (int64_t)c->blocks;
         else
             lanes[i] = 0;

@@ -19,7 +19,7 @@ static bool uses_all(const IrOp *op) {
     case IR_GRAPH_CONTRACT:
         return true;
     case IR_GRAPH_REDUCE:
-        return strcmp(ir_attr_str(op, "kind", "add"), "and") != 0 && strcmp(ir_attr_str(op, "kind", "add"), "or") != 0;
+        return ir_op_kind(op) != IR_KIND_AND && ir_op_kind(op) != IR_KIND_OR;
     default:
         return ir_has_trait(op, IR_ELEMENTWISE) && op->opcode != IR_SELECT;
     }

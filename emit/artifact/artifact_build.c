@@ -143,8 +143,7 @@ static void build_constraints(Build *b) {
 
 static void note_unordered(void *ctx, IrOp *op) {
     bool *unordered = ctx;
-    if (op->opcode == IR_MEM_ATOMIC && strcmp(ir_attr_str(op, "kind", ""), "add") == 0 && dtype_is_float(op->operands[0]->type->dtype))
-        *unordered = true;
+    if (op->opcode == IR_MEM_ATOMIC && ir_op_kind(op) == IR_KIND_ADD && dtype_is_float(op->operands[0]->type->dtype)) *unordered = true;
 }
 
 static void build_order(Build *b) {

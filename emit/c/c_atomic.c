@@ -9,16 +9,16 @@ static const char *element_of(CPrinter *p, const IrOp *op) {
 
 /* One instruction or builtin; integers alone where the name is missing for floats. */
 static void single(CPrinter *p, const IrOp *op) {
-    const char *kind = ir_attr_str(op, "kind", "");
+    IrKind kind = ir_op_kind(op);
     const IrValue *v = op->operands[0];
     const char *to = element_of(p, op), *x = c_use(p, v).text;
     if (!p->dialect->gpu) {
         c_statement(p, "__atomic_fetch_add(&%s, %s, __ATOMIC_RELAXED);", to, x);
-        if (strcmp(kind, "add") != 0) c_fail(p, op, "this atomic operation");
+        if (kind != IR_KIND_ADD) c_fail(p, op, "this atomic operation");
         return;
     }
-    const char *name = strcmp(kind, "add") == 0 ? "atomicAdd" : strcmp(kind, "max") == 0 ? "atomicMax" : "atomicMin";
-    bool wraps = v->type->dtype == DTYPE_I64 && strcmp(kind, "add") == 0;
+    const char *name = kind == IR_KIND_ADD ? "atomicAdd" : kind == IR_KIND_MAX ? "atomicMax" : "atomicMin";
+    bool wraps = v->type->dtype == DTYPE_I64 && kind == IR_KIND_ADD;
     const char *cast = wraps ? "(unsigned long long *)" : "";
     if (wraps) x = arena_printf(p->arena, "(unsigned long long)(%s)", x);
     c_statement(p, "%s(%s&%s, %s);", name, cast, to, x);

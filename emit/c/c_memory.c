@@ -30,7 +30,7 @@ bool c_is_zero(const IrOp *op) {
 }
 
 static bool streams(const CPrinter *p, const IrOp *op) {
-    return p->dialect->gpu && strcmp(ir_attr_str(op, "cache", ""), "stream") == 0;
+    return p->dialect->gpu && ir_op_cache(op) == IR_CACHE_STREAM;
 }
 
 static const char *mask_text(CPrinter *p, const IrValue *mask, int prec) {

@@ -300,40 +300,36 @@ static CExpr frag_element(CPrinter *p, const IrOp *op) {
 }
 
 static CExpr special(CPrinter *p, const IrOp *op) {
-    const char *name = ir_attr_str(op, "name", "");
+    IrSpecial which = ir_op_special(op);
     CValue *c = c_value(p, &op->results[0]);
     if (!p->dialect->gpu) {
-        if (strcmp(name, "lane") && strcmp(name, "warp") && strncmp(name, "tid", 3)) c_fail(p, op, "grid indices on the CPU");
+        if (which != IR_SPECIAL_LANE && which != IR_SPECIAL_WARP && which != IR_SPECIAL_TID_X) c_fail(p, op, "grid indices on the CPU");
         c->range = (Range){0, 0};
         return (CExpr){"0", C_PREC_PRIMARY};
     }
     int64_t threads = func_threads(p->func);
     c->range = (Range){0, threads - 1};
-    if (strcmp(name, "lane") == 0) {
+    if (which == IR_SPECIAL_LANE) {
         c->range = (Range){0, 31};
         return (CExpr){"(int)threadIdx.x % 32", C_PREC_MUL};
     }
-    if (strcmp(name, "warp") == 0) {
+    if (which == IR_SPECIAL_WARP) {
         c->range = (Range){0, threads / 32 - 1};
         return (CExpr){"(int)threadIdx.x / 32", C_PREC_MUL};
     }
-    if (strcmp(name, "tid.x") == 0) return (CExpr){"(int)threadIdx.x", C_PREC_UNARY};
-    if (strcmp(name, "cluster.rank") == 0) {
+    if (which == IR_SPECIAL_TID_X) return (CExpr){"(int)threadIdx.x", C_PREC_UNARY};
+    if (which == IR_SPECIAL_CLUSTER_RANK) {
         c->range = (Range){0, ir_func_cluster(p->func) - 1};
         return c_make(p, C_PREC_PRIMARY, "%s()", c_helper(p, C_HELPER_CLUSTER_RANK, DTYPE_NONE, DTYPE_NONE));
     }
-    if (strcmp(name, "clusterid.x") == 0) {
+    if (which == IR_SPECIAL_CLUSTERID_X) {
         c->range = (Range){0, INT32_MAX};
         return c_make(p, C_PREC_PRIMARY, "%s()", c_helper(p, C_HELPER_CLUSTER_ID, DTYPE_NONE, DTYPE_NONE));
     }
-    const char *base = strncmp(name, "ctaid.", 6) == 0 ? "blockIdx" : strncmp(name, "nctaid.", 7) == 0 ? "gridDim" : NULL;
-    if (!base || !strchr("xyz", name[strlen(name) - 1])) {
-        c_fail(p, op, "this special register");
-        return (CExpr){"0", C_PREC_PRIMARY};
-    }
+    const char *word = ir_enum_word(IR_ENUM_SPECIAL, which);
     c->range = (Range){0, INT32_MAX};
     if (ir_attr_bool(op, "backwards")) return c_make(p, C_PREC_UNARY, "(int)(gridDim.x - 1 - blockIdx.x)");
-    return c_make(p, C_PREC_UNARY, "(int)%s.%c", base, name[strlen(name) - 1]);
+    return c_make(p, C_PREC_UNARY, "(int)%s%s", ir_is_block_count(which) ? "gridDim" : "blockIdx", strchr(word, '.'));
 }
 
 static CExpr shuffle(CPrinter *p, const IrOp *op) {
@@ -407,6 +403,14 @@ static void bind_inline(CPrinter *p, const IrValue *v, CExpr e) {
     if (is_vec(v->type) && !c->address && !c->deferrable) c_materialise(p, v);
 }
 
+static const char *hint_of(IrSpecial special) {
+    if (special == IR_SPECIAL_TID_X) return "tid";
+    if (ir_is_block_number(special)) return "block";
+    if (special == IR_SPECIAL_CLUSTER_RANK) return "rank";
+    if (special == IR_SPECIAL_CLUSTERID_X) return "cluster";
+    return ir_enum_word(IR_ENUM_SPECIAL, special);
+}
+
 static void define(CPrinter *p, const IrOp *op) {
     const IrValue *v = &op->results[0];
     CValue *c = c_value(p, v);
@@ -428,12 +432,7 @@ static void define(CPrinter *p, const IrOp *op) {
         }
     }
     const char *hint = v->name;
-    if (!hint && op->opcode == IR_SPECIAL)
-        hint = strncmp(ir_attr_str(op, "name", ""), "tid", 3) == 0        ? "tid"
-               : strncmp(ir_attr_str(op, "name", ""), "ctaid", 5) == 0    ? "block"
-               : strcmp(ir_attr_str(op, "name", ""), "cluster.rank") == 0 ? "rank"
-               : strcmp(ir_attr_str(op, "name", ""), "clusterid.x") == 0  ? "cluster"
-                                                                          : ir_attr_str(op, "name", "");
+    if (!hint && op->opcode == IR_SPECIAL) hint = hint_of(ir_op_special(op));
     const char *name = c_declare_var(p, v, hint);
     c_declare_const(p, type, name, e.text);
 }
@@ -513,16 +512,16 @@ static void synchronise(CPrinter *p, const IrOp *op) {
     } else if (op->opcode == IR_ASYNC_WAIT) {
         c_statement(p, "asm volatile(\"cp.async.wait_group %lld;\" ::: \"memory\");", (long long)ir_attr_int(op, "pending", 0));
     } else {
-        const char *scope = ir_attr_str(op, "scope", "block");
-        if (strcmp(scope, "warpgroup") == 0) {
+        IrScope scope = ir_op_scope(op);
+        if (scope == IR_SCOPE_WARPGROUP) {
             /* Named barriers 1 on: 0 is the block's. */
             c_statement(p, "asm volatile(\"bar.sync %%0, 128;\" ::\"r\"(threadIdx.x / 128 + 1) : \"memory\");");
             return;
         }
         c_statement(p, "%s();",
-                    strcmp(scope, "warp") == 0      ? "__syncwarp"
-                    : strcmp(scope, "cluster") == 0 ? c_helper(p, C_HELPER_CLUSTER_BARRIER, DTYPE_NONE, DTYPE_NONE)
-                                                    : "__syncthreads");
+                    scope == IR_SCOPE_WARP      ? "__syncwarp"
+                    : scope == IR_SCOPE_CLUSTER ? c_helper(p, C_HELPER_CLUSTER_BARRIER, DTYPE_NONE, DTYPE_NONE)
+                                                : "__syncthreads");
     }
 }
 

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-static LLVMAtomicRMWBinOp operation(const char *kind, Dtype t) {
-    if (strcmp(kind, "add") == 0) return dtype_is_float(t) ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd;
-    if (strcmp(kind, "max") == 0) return dtype_is_signed(t) ? LLVMAtomicRMWBinOpMax : LLVMAtomicRMWBinOpUMax;
+static LLVMAtomicRMWBinOp operation(IrKind kind, Dtype t) {
+    if (kind == IR_KIND_ADD) return dtype_is_float(t) ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd;
+    if (kind == IR_KIND_MAX) return dtype_is_signed(t) ? LLVMAtomicRMWBinOpMax : LLVMAtomicRMWBinOpUMax;
     return dtype_is_signed(t) ? LLVMAtomicRMWBinOpMin : LLVMAtomicRMWBinOpUMin;
 }
 
@@ -61,7 +61,7 @@ void ptx_atomic(Ptx *p, const IrOp *op) {
     if (op->regions[0]->last)
         repeated(p, op, address);
     else
-        LLVMBuildAtomicRMW(p->b, operation(ir_attr_str(op, "kind", ""), v->type->dtype), address, x, LLVMAtomicOrderingMonotonic, false);
+        LLVMBuildAtomicRMW(p->b, operation(ir_op_kind(op), v->type->dtype), address, x, LLVMAtomicOrderingMonotonic, false);
     if (!join || p->failed) return;
     LLVMBuildBr(p->b, join);
     LLVMPositionBuilderAtEnd(p->b, join);

@@ -354,42 +354,38 @@ static LLVMValueRef backwards(Ptx *p, LLVMValueRef number) {
 }
 
 static void special(Ptx *p, const IrOp *op) {
-    const char *name = ir_attr_str(op, "name", "");
+    IrSpecial special = ir_op_special(op);
     LLVMValueRef x;
     Range r = {0, INT32_MAX};
     int64_t threads = func_threads(p->func);
-    if (strcmp(name, "lane") == 0) {
+    if (special == IR_SPECIAL_LANE) {
         x = LLVMBuildAnd(p->b, sreg(p, "tid.x"), ptx_index(p, 31), "");
         r.hi = 31;
-    } else if (strcmp(name, "warp") == 0) {
+    } else if (special == IR_SPECIAL_WARP) {
         x = LLVMBuildLShr(p->b, sreg(p, "tid.x"), ptx_index(p, 5), "");
         r.hi = threads / 32 - 1;
-    } else if (strcmp(name, "cluster.rank") == 0) {
+    } else if (special == IR_SPECIAL_CLUSTER_RANK) {
         x = sreg(p, "cluster.ctarank");
         r.hi = ir_func_cluster(p->func) - 1;
-    } else if (strcmp(name, "tid.x") == 0 || strcmp(name, "clusterid.x") == 0 || strncmp(name, "ctaid.", 6) == 0 ||
-               strncmp(name, "nctaid.", 7) == 0) {
-        x = sreg(p, name);
-        if (ir_attr_bool(op, "backwards")) x = backwards(p, x);
-        if (name[0] == 't') r.hi = threads - 1;
     } else {
-        ptx_fail(p, op, "this special register");
-        return;
+        x = sreg(p, ir_enum_word(IR_ENUM_SPECIAL, special));
+        if (ir_attr_bool(op, "backwards")) x = backwards(p, x);
+        if (special == IR_SPECIAL_TID_X) r.hi = threads - 1;
     }
     ptx_bind(p, &op->results[0], x);
     ptx_value(p, &op->results[0])->range = r;
 }
 
 static void barrier(Ptx *p, const IrOp *op) {
-    const char *scope = ir_attr_str(op, "scope", "block");
+    IrScope scope = ir_op_scope(op);
     LLVMValueRef arg;
-    if (strcmp(scope, "warp") == 0) {
+    if (scope == IR_SCOPE_WARP) {
         arg = ptx_int(p, DTYPE_I32, -1);
         ptx_intrinsic(p, "llvm.nvvm.bar.warp.sync", 0, NULL, 1, &arg);
-    } else if (strcmp(scope, "block") == 0) {
+    } else if (scope == IR_SCOPE_BLOCK) {
         arg = ptx_int(p, DTYPE_I32, 0);
         ptx_intrinsic(p, "llvm.nvvm.barrier.cta.sync.aligned.all", 0, NULL, 1, &arg);
-    } else if (strcmp(scope, "warpgroup") == 0) {
+    } else if (scope == IR_SCOPE_WARPGROUP) {
         ptx_warpgroup_barrier(p);
     } else {
         ptx_cluster_barrier(p);

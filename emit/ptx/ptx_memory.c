@@ -275,7 +275,7 @@ static bool read_only(const Ptx *p, const IrValue *ptr) {
 void ptx_load(Ptx *p, const IrOp *op) {
     const IrValue *r = &op->results[0];
     IrType t = memory_type(r->type);
-    bool streams = strcmp(ir_attr_str(op, "cache", ""), "stream") == 0, only_read = read_only(p, op->operands[0]);
+    bool streams = ir_op_cache(op) == IR_CACHE_STREAM, only_read = read_only(p, op->operands[0]);
     bool late = only_read && param_is_shared(p->func, op->operands[0]->index); /* behind the waiting for the step that wrote it */
     bool global = op->operands[0]->type->space == IR_SPACE_GLOBAL;
     LLVMValueRef address = ptx_address(p, op->operands[0], op->operands[1]), x;
@@ -321,7 +321,7 @@ void ptx_store(Ptx *p, const IrOp *op) {
     LLVMValueRef x = ptx_use(p, op->operands[0]), address = ptx_address(p, op->operands[1], op->operands[2]);
     if (op->operands[0]->type->dtype == DTYPE_BOOL) x = LLVMBuildZExt(p->b, x, ptx_scalar_type(p, &t), "");
     bool global = op->operands[1]->type->space == IR_SPACE_GLOBAL, masked = op->operand_count > 3;
-    if (global && strcmp(ir_attr_str(op, "cache", ""), "stream") == 0) {
+    if (global && ir_op_cache(op) == IR_CACHE_STREAM) {
         Condition condition = condition_of(p, op, masked ? op->operands[3] : NULL);
         word_store(p, &t, x, address, masked ? &condition : NULL);
         return;

@@ -123,7 +123,7 @@ static IrValue *first_of_tile(Build *c, const Expr *e, IrValue *v, const IrType 
     for (unsigned i = 0; i < t->rank; i++) {
         operands[1 + 2 * i] = ir_const_index(&c->b, 0);
         operands[2 + 2 * i] = ir_aff_emit(&c->b, t->extents[i]);
-        axes[i] = 'r';
+        axes[i] = IR_LETTER_RANGE;
     }
     c->b.span = e->span;
     IrOp *op = ir_op_create(&c->b, IR_TILE_EXTRACT, 2 * t->rank + 1, operands, 1, &t);

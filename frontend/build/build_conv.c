@@ -48,7 +48,7 @@ static IrValue *build_sum(Build *c, const Expr *e, IrValue *x, IrValue *weight) 
     c->b.span = e->span;
     IrOp *op = ir_op_create(&c->b, IR_GRAPH_GENERIC, INDICES, extents, 1, &t);
     ir_attr_set_int(op, "outer", C);
-    ir_attr_set_str(op, "kind", "add");
+    ir_set_kind(op, IR_KIND_ADD);
     IrBuilder outside = c->b;
     c->b = ir_builder_at_end(op->regions[0]);
     for (unsigned i = 0; i < INDICES; i++) index[i] = ir_region_add_arg(op->regions[0], ir_type_index(c->m), names[i]);

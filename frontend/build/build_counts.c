@@ -9,7 +9,7 @@ static IrValue *store_ones(Build *c, IrValue *memory, IrValue *at) {
     IrValue *operands[] = {build_splat(c, at->type, 1), memory, at};
     IrOp *op = ir_op_create(&c->b, IR_TILE_STORE, 3, operands, 0, NULL);
     ir_attr_set_str(op, "axes", "g");
-    ir_attr_set_str(op, "mode", "add");
+    ir_set_mode(op, IR_KIND_ADD);
     return memory;
 }
 

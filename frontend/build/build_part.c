@@ -42,7 +42,7 @@ static bool index_axis(Build *c, Part *p, const AxisIndex *axis, unsigned i, con
     build_count_index(c, p->index, extent, axis->span);
     p->gather_axis = p->kept;
     p->gather_from = i;
-    p->axes[i] = 'r';
+    p->axes[i] = IR_LETTER_RANGE;
     p->operands[p->count++] = ir_const_index(&c->b, 0);
     add_range(p, ir_aff_emit(&c->b, extent), NULL);
     return p->index != NULL;
@@ -53,7 +53,7 @@ static bool part_axis(Build *c, Part *p, const AxisIndex *axis, unsigned i, cons
     bool range = axis->kind == AXIS_RANGE;
     IrValue *at = build_index(c, axis->start, axis->span);
     p->cuts |= !range || axis->start->kind != AFF_CONST || axis->start->value != 0;
-    p->axes[i] = range ? 'r' : 'p';
+    p->axes[i] = range ? IR_LETTER_RANGE : IR_LETTER_POINT;
     p->operands[p->count++] = !range && clamps ? clamped(c, p, at, extent) : at;
     if (!range) return c->ok;
     IrValue *end = build_index(c, axis->end, axis->span);

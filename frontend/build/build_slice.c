@@ -44,7 +44,7 @@ static bool range_axis(Build *c, const AxisIndex *axis, SliceOperands *s) {
 
 static bool slice_axis(Build *c, const Expr *e, unsigned at, SliceOperands *s) {
     const AxisIndex *axis = &e->axes[at];
-    s->axes[at] = axis->kind == AXIS_POINT ? 'p' : axis->kind == AXIS_RANGE ? 'r' : 'g';
+    s->axes[at] = axis->kind == AXIS_POINT ? IR_LETTER_POINT : axis->kind == AXIS_RANGE ? IR_LETTER_RANGE : IR_LETTER_GATHER;
     if (axis->kind == AXIS_GATHER) return gather_axis(c, e, axis, s);
     if (!axis->start || (axis->kind == AXIS_RANGE && !axis->end)) {
         build_unsupported(c, axis->span, "this index");

@@ -67,7 +67,7 @@ static void build_workspace(Build *c, const Stmt *s) {
     IrValue *operands[2 + 2 * AST_MAX_RANK] = {build_splat(c, tile, constant_number(&d->init)), memory};
     char axes[AST_MAX_RANK + 1] = {0};
     for (unsigned i = 0; i < t->rank; i++) {
-        axes[i] = 'r';
+        axes[i] = IR_LETTER_RANGE;
         operands[2 + 2 * i] = ir_const_index(&c->b, 0);
         operands[3 + 2 * i] = ir_aff_emit(&c->b, t->extents[i]);
     }

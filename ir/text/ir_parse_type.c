@@ -227,8 +227,12 @@ static bool parse_wrapped(Parser *p, IrAttr *attr) {
 static bool parse_attr_value(Parser *p, IrAttr *attr, const IrAttrSpec *spec) {
     if (ir_at(p, '[')) return parse_list(p, attr, spec && spec->kind == IR_ATTR_STRS);
     if (p->token.kind == TOKEN_STRING) {
+        bool is_enum = spec && !spec->any && spec->kind == IR_ATTR_ENUM;
+        unsigned word = is_enum ? ir_enum_find(spec->set, p->token.text) : 0;
+        if (is_enum && !word) return ir_error(p, "there is no %s `%s`", ir_enum_name(spec->set), p->token.text);
         attr->kind = IR_ATTR_STR;
         attr->string = ir_intern_string(p->module, p->token.text);
+        if (word) ir_attr_fill_enum(attr, spec->set, word);
         ir_next(p);
         return true;
     }

@@ -200,6 +200,7 @@ static void print_attr(const IrAttr *attr, Str *out) {
         str_append(out, attr->integer ? "true" : "false");
         break;
     case IR_ATTR_STR:
+    case IR_ATTR_ENUM:
         print_string(attr->string, out);
         break;
     case IR_ATTR_INTS:

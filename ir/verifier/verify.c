@@ -108,21 +108,22 @@ static IrUniformity control_uniformity(Verifier *v, IrOp *op) {
 }
 
 static bool check_collective(Verifier *v, const IrOp *op) {
-    const char *scope = op->opcode == IR_BARRIER                           ? ir_attr_str(op, "scope", "")
-                        : op->opcode == IR_MEET || op->opcode == IR_ARRIVE ? "block"
-                        : op->opcode == IR_CLUSTER_MEET || op->opcode == IR_CLUSTER_BEGIN || op->opcode == IR_CLUSTER_BEGUN ? "cluster"
-                        : op->opcode == IR_BUF_GEMM || strncmp(ir_op_info(op->opcode)->name, "wgmma", 5) == 0               ? "block"
-                                                                                                                            : "warp";
-    IrUniformity allowed = strcmp(scope, "cluster") == 0     ? IR_UNIFORM_CLUSTER
-                           : strcmp(scope, "block") == 0     ? IR_UNIFORM_BLOCK
-                           : strcmp(scope, "warpgroup") == 0 ? IR_UNIFORM_ROLE
-                                                             : IR_UNIFORM_WARP;
+    static const IrUniformity needed[] = {[IR_SCOPE_CLUSTER] = IR_UNIFORM_CLUSTER,
+                                          [IR_SCOPE_BLOCK] = IR_UNIFORM_BLOCK,
+                                          [IR_SCOPE_WARPGROUP] = IR_UNIFORM_ROLE,
+                                          [IR_SCOPE_WARP] = IR_UNIFORM_WARP};
+    IrScope scope = op->opcode == IR_BARRIER                                                                            ? ir_op_scope(op)
+                    : op->opcode == IR_MEET || op->opcode == IR_ARRIVE                                                  ? IR_SCOPE_BLOCK
+                    : op->opcode == IR_CLUSTER_MEET || op->opcode == IR_CLUSTER_BEGIN || op->opcode == IR_CLUSTER_BEGUN ? IR_SCOPE_CLUSTER
+                    : op->opcode == IR_BUF_GEMM || strncmp(ir_op_info(op->opcode)->name, "wgmma", 5) == 0               ? IR_SCOPE_BLOCK
+                                                                                                                        : IR_SCOPE_WARP;
+    IrUniformity allowed = needed[scope];
     static const char *const groups[] = {[IR_UNIFORM_GRID] = "grid", [IR_UNIFORM_CLUSTER] = "cluster", [IR_UNIFORM_BLOCK] = "block",
                                          [IR_UNIFORM_ROLE] = "role", [IR_UNIFORM_WARP] = "warp",       [IR_UNIFORM_LANE] = "lane"};
     for (IrOp *parent = op->block->parent; parent; parent = parent->block->parent)
         NEED(v, op, control_uniformity(v, parent) <= allowed,
-             "all threads of the %s must reach this op, but an enclosing `%s` depends on the %s", scope, ir_op_info(parent->opcode)->name,
-             groups[control_uniformity(v, parent)]);
+             "all threads of the %s must reach this op, but an enclosing `%s` depends on the %s", ir_enum_word(IR_ENUM_SCOPE, scope),
+             ir_op_info(parent->opcode)->name, groups[control_uniformity(v, parent)]);
     return true;
 }
 

@@ -10,11 +10,6 @@ static bool check_axis(Verifier *v, const IrOp *op, const IrType *t) {
     return true;
 }
 
-static bool check_kind(Verifier *v, const IrOp *op, const char *kinds) {
-    NEED(v, op, ir_one_of(ir_attr_str(op, "kind", ""), kinds), "the kind is not one of %s", kinds);
-    return true;
-}
-
 /* Axis i of `to` has the extents of `from`'s, apart from `except`. */
 static bool check_others(Verifier *v, const IrOp *op, const IrType *from, const IrType *to, int64_t except) {
     NEED(v, op, to->kind == from->kind && to->rank == from->rank, "the ranks differ");
@@ -25,9 +20,11 @@ static bool check_others(Verifier *v, const IrOp *op, const IrType *from, const 
 
 static bool check_scan(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type;
-    if (!check_axis(v, op, from) || !check_kind(v, op, "add mul max min linear")) return false;
+    if (!check_axis(v, op, from)) return false;
+    IrKind kind = ir_op_kind(op);
+    NEED(v, op, kind == IR_KIND_LINEAR || (kind >= IR_KIND_ADD && kind <= IR_KIND_MIN), "a scan is of kind add, mul, max, min or linear");
     NEED(v, op, op->results[0].type == from, "the result has the operand's type");
-    bool linear = strcmp(ir_attr_str(op, "kind", ""), "linear") == 0;
+    bool linear = kind == IR_KIND_LINEAR;
     NEED(v, op, linear ? op->operand_count > 1 && dtype_is_float(from->dtype) : op->operand_count == 1,
          "a linear scan has b and a, of floats; the others have one operand");
     for (unsigned i = 1; i < op->operand_count; i++) {
@@ -49,7 +46,8 @@ static bool check_flip(Verifier *v, const IrOp *op) {
 
 static bool check_arg(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type, *to = op->results[0].type;
-    if (!check_axis(v, op, from) || !check_kind(v, op, "max min")) return false;
+    if (!check_axis(v, op, from)) return false;
+    NEED(v, op, ir_op_kind(op) == IR_KIND_MAX || ir_op_kind(op) == IR_KIND_MIN, "the kind is max or min");
     unsigned axis = (unsigned)ir_attr_int(op, "axis", 0), keep = ir_attr_bool(op, "keepdim");
     int64_t one = 0;
     NEED(v, op, to->kind == from->kind && to->dtype == DTYPE_I64, "gives indices of type i64");

@@ -92,11 +92,10 @@ static bool check_return(Verifier *v, const IrOp *op) {
 /* ---- Synchronisation ---- */
 
 static bool check_barrier(Verifier *v, const IrOp *op) {
-    const char *scope = ir_attr_str(op, "scope", "");
-    NEED(v, op, ir_one_of(scope, "block warp warpgroup cluster"), "scope is block, warp, warpgroup or cluster");
-    NEED(v, op, strcmp(scope, "warpgroup") != 0 || v->func->level != IR_LEVEL_KERNEL || ir_func_int(v->func, IR_FN_NUM_WARPS, 1) % 4 == 0,
+    IrScope scope = ir_op_scope(op);
+    NEED(v, op, scope != IR_SCOPE_WARPGROUP || v->func->level != IR_LEVEL_KERNEL || ir_func_int(v->func, IR_FN_NUM_WARPS, 1) % 4 == 0,
          "the function's warps make no whole warpgroups");
-    NEED(v, op, strcmp(scope, "cluster") != 0 || ir_func_cluster(v->func) > 1, "the function has no clusters");
+    NEED(v, op, scope != IR_SCOPE_CLUSTER || ir_func_cluster(v->func) > 1, "the function has no clusters");
     return true;
 }
 

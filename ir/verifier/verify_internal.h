@@ -50,7 +50,5 @@ bool ir_is_slice_type(const IrType *t, const IrType *whole, unsigned kept);
 /* The list attribute of this key, its values inside [0, limit) and different. */
 bool ir_check_axes(Verifier *v, const IrOp *op, const char *key, unsigned limit, const IrAttr **axes);
 bool ir_check_index_operands(Verifier *v, const IrOp *op, unsigned from);
-/* Is `text` one of the words in `words` (spaces between)? */
-bool ir_one_of(const char *text, const char *words);
 
 #endif

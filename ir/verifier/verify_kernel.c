@@ -13,13 +13,9 @@ static bool is_power_of_two(int64_t n) {
 }
 
 static bool check_special(Verifier *v, const IrOp *op) {
-    NEED(v, op,
-         ir_one_of(ir_attr_str(op, "name", ""), "tid.x ctaid.x ctaid.y ctaid.z nctaid.x nctaid.y nctaid.z lane warp clusterid.x "
-                                                "cluster.rank"),
-         "there is no such special value");
-    NEED(v, op, strncmp(ir_attr_str(op, "name", ""), "cluster", 7) != 0 || ir_func_cluster(v->func) > 1, "the function has no clusters");
-    NEED(v, op, !ir_attr_bool(op, "backwards") || strncmp(ir_attr_str(op, "name", ""), "cluster", 7) != 0,
-         "clusters are not counted from the last");
+    bool of_cluster = ir_is_of_cluster(ir_op_special(op));
+    NEED(v, op, !of_cluster || ir_func_cluster(v->func) > 1, "the function has no clusters");
+    NEED(v, op, !ir_attr_bool(op, "backwards") || !of_cluster, "clusters are not counted from the last");
     NEED(v, op, ir_type_is_index(op->results[0].type), "special values are index values");
     return true;
 }
@@ -118,7 +114,8 @@ static bool check_mem_atomic(Verifier *v, const IrOp *op) {
     if (!check_mem_store(v, op)) return false;
     const IrType *t = op->operands[0]->type;
     const IrBlock *region = op->regions[0];
-    NEED(v, op, ir_one_of(ir_attr_str(op, "kind", ""), "add max min"), "kind is add, max or min");
+    IrKind kind = ir_op_kind(op);
+    NEED(v, op, kind == IR_KIND_ADD || kind == IR_KIND_MAX || kind == IR_KIND_MIN, "kind is add, max or min");
     NEED(v, op, t->width == 1 && op->operands[1]->type->space == IR_SPACE_GLOBAL, "updates one element of global memory");
     if (!region->last) return true;
     NEED(v, op, region->arg_count == 1 && region->args[0]->type == t, "the region takes the old element");

@@ -39,14 +39,18 @@ static bool has_axis(const IrAttr *axes, unsigned axis) {
     return false;
 }
 
+static bool is_plain_kind(IrKind kind) {
+    return kind == IR_KIND_ADD || kind == IR_KIND_MUL || kind == IR_KIND_MAX || kind == IR_KIND_MIN;
+}
+
 static bool check_reduce(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type, *to = op->results[0].type;
     const IrAttr *axes = NULL;
     bool graph = v->func->level == IR_LEVEL_GRAPH, keepdim = ir_attr_bool(op, "keepdim");
     if (!ir_check_array(v, op, from) || !ir_check_axes(v, op, "axes", from->rank, &axes)) return false;
-    const char *kind = ir_attr_str(op, "kind", "");
-    bool bits = ir_one_of(kind, "and or");
-    NEED(v, op, bits || ir_one_of(kind, graph ? "add mul max min mean" : "add mul max min"), "this kind of reduction does not exist here");
+    IrKind kind = ir_op_kind(op);
+    bool bits = kind == IR_KIND_AND || kind == IR_KIND_OR;
+    NEED(v, op, bits || is_plain_kind(kind) || (graph && kind == IR_KIND_MEAN), "this kind of reduction does not exist here");
     NEED(v, op, !bits || !dtype_is_float(from->dtype), "and, or work on bool and integers");
     NEED(v, op, to->kind == from->kind || (ir_type_is_scalar(to) && !to->is_index), "the result has another kind of type");
     NEED(v, op, to->dtype == from->dtype, "a reduction keeps the dtype");
@@ -227,11 +231,11 @@ static bool check_generic(Verifier *v, const IrOp *op) {
     const IrType *to = op->results[0].type;
     const IrBlock *body = op->regions[0];
     int64_t outer = ir_attr_int(op, "outer", -1);
-    const char *kind = ir_attr_str(op, "kind", NULL);
+    IrKind kind = ir_op_kind(op);
     if (!ir_check_index_operands(v, op, 0)) return false;
     NEED(v, op, outer >= 0 && outer <= (int64_t)op->operand_count, "outer counts operands");
     NEED(v, op, to->kind == IR_TYPE_TENSOR && to->rank == (unsigned)outer, "the result has the rank `outer`");
-    NEED(v, op, outer == (int64_t)op->operand_count || (kind && ir_one_of(kind, "add mul max min mean and or")),
+    NEED(v, op, outer == (int64_t)op->operand_count || (kind != IR_KIND_NONE && kind != IR_KIND_SET && kind != IR_KIND_LINEAR),
          "what is reduced needs a kind: add, mul, max, min, mean, and, or");
     NEED(v, op, body->arg_count == op->operand_count, "the region takes an index for each operand");
     for (unsigned i = 0; i < body->arg_count; i++) NEED(v, op, ir_type_is_index(body->args[i]->type), "the region's arguments are indices");
@@ -261,7 +265,7 @@ static bool check_index_tile(Verifier *v, const IrOp *op, const IrSlice *s, unsi
     const IrType *t = op->operands[operand]->type;
     unsigned first = operand;
     for (unsigned i = s->rank; i-- > 0;)
-        if (s->axes[i].letter == 'g') first = s->axes[i].operand;
+        if (s->axes[i].letter == IR_LETTER_GATHER) first = s->axes[i].operand;
     NEED(v, op, op->opcode == IR_TILE_LOAD || op->opcode == IR_TILE_STORE, "only tensors are sliced by index tiles");
     NEED(v, op, t->kind == IR_TYPE_TILE && t->rank > 0 && dtype_is_int(t->dtype), "operand %u is no tile of indices", operand);
     NEED(v, op, ir_same_shape(t, op->operands[first]->type), "index tiles have one shape");
@@ -280,11 +284,11 @@ bool ir_check_slice(Verifier *v, const IrOp *op, const IrType *whole, unsigned *
     for (size_t i = 0; steps && i < steps->count; i++) NEED(v, op, steps->ints[i] > 0, "steps are positive");
     for (unsigned i = 0; i < s.rank; i++) {
         const IrSliceAxis *axis = &s.axes[i];
-        if (axis->letter == 'g') {
+        if (axis->letter == IR_LETTER_GATHER) {
             if (!check_index_tile(v, op, &s, axis->operand)) return false;
             continue;
         }
-        for (unsigned k = 0; k < (axis->letter == 'r' ? 2u : 1u); k++)
+        for (unsigned k = 0; k < (axis->letter == IR_LETTER_RANGE ? 2u : 1u); k++)
             NEED(v, op, ir_type_is_index(op->operands[axis->operand + k]->type), "operand %u is not an index", axis->operand + k);
     }
     return true;
@@ -294,7 +298,7 @@ bool ir_check_slice(Verifier *v, const IrOp *op, const IrType *whole, unsigned *
 static bool check_gathered(Verifier *v, const IrOp *op, const IrType *tile) {
     IrSlice s = ir_slice(op);
     for (unsigned i = 0; i < s.rank && s.gather_axis >= 0; i++)
-        for (unsigned a = 0; s.axes[i].letter == 'g' && a < s.gather_rank; a++)
+        for (unsigned a = 0; s.axes[i].letter == IR_LETTER_GATHER && a < s.gather_rank; a++)
             NEED(v, op, tile->extents[(unsigned)s.gather_axis + a] == op->operands[s.axes[i].operand]->type->extents[a],
                  "the tile has the index tile's extents");
     return true;
@@ -320,7 +324,8 @@ static bool check_store(Verifier *v, const IrOp *op) {
     NEED(v, op, tensor->kind == IR_TYPE_TENSOR, "slices a tensor");
     if (!ir_check_slice(v, op, tensor, &kept)) return false;
     NEED(v, op, ir_is_slice_type(op->operands[0]->type, tensor, kept), "the tile has the slice's rank and the tensor's dtype");
-    NEED(v, op, ir_one_of(ir_attr_str(op, "mode", "set"), "set add max min"), "mode is set, add, max or min");
+    IrKind mode = ir_op_mode(op);
+    NEED(v, op, mode == IR_KIND_SET || mode == IR_KIND_ADD || mode == IR_KIND_MAX || mode == IR_KIND_MIN, "mode is set, add, max or min");
     return check_gathered(v, op, op->operands[0]->type);
 }
 
@@ -377,7 +382,8 @@ static bool check_tma_copy(Verifier *v, const IrOp *op) {
     if (!check_stage(v, op, 1) || !check_barriers(v, op, 3) || !ir_check_slice(v, op, tensor, &kept)) return false;
     const char *axes = ir_attr_str(op, "axes", "");
     NEED(v, op, buf->rank == kept && buf->dtype == tensor->dtype, "the buffer has the slice's rank and the tensor's dtype");
-    NEED(v, op, strspn(axes, "rp") == tensor->rank && axes[tensor->rank - 1] == 'r', "the slice runs along the tensor's last axis");
+    NEED(v, op, strspn(axes, "rp") == tensor->rank && axes[tensor->rank - 1] == IR_LETTER_RANGE,
+         "the slice runs along the tensor's last axis");
     NEED(v, op, extents->count == kept, "extents has an entry per axis of the slice");
     for (unsigned i = 0; i < kept; i++) NEED(v, op, extents->ints[i] == ir_type_extent(buf, i), "a copy fills its stage");
     return true;

@@ -120,16 +120,6 @@ bool ir_check_index_operands(Verifier *v, const IrOp *op, unsigned from) {
     return true;
 }
 
-bool ir_one_of(const char *text, const char *words) {
-    size_t length = strlen(text);
-    for (const char *w = words; *w;) {
-        size_t n = strcspn(w, " ");
-        if (n == length && strncmp(w, text, n) == 0) return true;
-        w += n + (w[n] == ' ');
-    }
-    return false;
-}
-
 /* ---- Type rules ---- */
 
 static bool is_lanes(const IrType *t) {

@@ -70,17 +70,19 @@ WindowAxes window_axes(IrFunc *f);
 /* A tile type with one extent replaced. */
 const IrType *type_with_extent(IrModule *m, const IrType *t, unsigned axis, int64_t extent);
 /* The neutral element of a reduction kind in a storage type. */
-double reduce_identity(const char *kind, Dtype dtype);
-IrOpcode reduce_opcode(const char *kind);
+double reduce_identity(IrKind kind, Dtype dtype);
+IrOpcode reduce_opcode(IrKind kind);
 /* How far `e` moves from one iteration of the loop to the next; 0: not at all, or not by a constant. */
 int64_t moves_by(IrModule *m, const IrOp *loop, const Aff *e);
 /* Barriers by their scope: block, cluster. */
-bool is_barrier(const IrOp *op, const char *scope);
-void build_barrier(IrBuilder *b, const char *scope);
+/* A special that is numbered along x: the number of the block, cluster or thread, or how many blocks there are. */
+bool is_number_along_x(const IrOp *op);
+bool is_barrier(const IrOp *op, IrScope scope);
+void build_barrier(IrBuilder *b, IrScope scope);
 /* A tile of `type` that holds `value` everywhere. */
 IrValue *tile_splat(IrBuilder *b, const IrType *type, double value);
 IrValue *tile_iota(IrBuilder *b, const IrType *type, int64_t axis);
-IrValue *tile_reduced(IrBuilder *b, IrValue *tile, const char *kind, int64_t axis, bool keepdim, const IrType *type);
+IrValue *tile_reduced(IrBuilder *b, IrValue *tile, IrKind kind, int64_t axis, bool keepdim, const IrType *type);
 /* What the arg-reduction `arg` gives for lanes that hold `best`, each with its `index` (i64, not below 0). */
 IrValue *tile_first_of_best(IrBuilder *b, const IrOp *arg, int64_t axis, IrValue *best, IrValue *index);
 

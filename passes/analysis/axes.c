@@ -110,7 +110,7 @@ static void join_slice(Axes *a, IrOp *op) {
     IrSlice s = ir_slice(op);
     IrValue *tile = op->opcode == IR_TILE_STORE ? op->operands[0] : &op->results[0];
     for (unsigned i = 0; i < s.rank; i++)
-        for (unsigned k = 0; s.axes[i].letter == 'g' && k < s.gather_rank; k++)
+        for (unsigned k = 0; s.axes[i].letter == IR_LETTER_GATHER && k < s.gather_rank; k++)
             join(a, op->operands[s.axes[i].operand], k, tile, (unsigned)s.gather_axis + k);
 }
 

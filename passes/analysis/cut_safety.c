@@ -128,8 +128,8 @@ static bool apart_along(const Cut *c, const Access *a, const Access *b) {
 }
 
 static bool pair_is_safe(const Cut *c, const Access *a, const Access *b) {
-    const char *mode = ir_attr_str(a->op, "mode", "set"), *other = ir_attr_str(b->op, "mode", "set");
-    bool commute = a->stores && b->stores && strcmp(mode, "set") != 0 && strcmp(mode, other) == 0;
+    IrKind mode = ir_op_mode(a->op), other = ir_op_mode(b->op);
+    bool commute = a->stores && b->stores && mode != IR_KIND_SET && mode == other;
     if (commute || (!a->stores && !b->stores)) return true;
     if (!a->along && !b->along) return b->stores; /* the first chunk stores, all load */
     if (!is_same_tensor(c->ctx->module, a->seen, b->seen)) return false;

@@ -106,7 +106,7 @@ static void limit_by_point(const PresenceCache *c, const AffFacts *facts, const 
 static void limit_by_points(const PresenceCache *c, IrOp *op, const AffFacts *facts, Presence *p) {
     IrSlice s = ir_slice(op);
     for (unsigned i = 0; i < s.rank; i++) {
-        if (s.axes[i].letter != 'p') continue;
+        if (s.axes[i].letter != IR_LETTER_POINT) continue;
         const Aff *at = ir_aff_of(c->ctx->module, op->operands[s.axes[i].operand]);
         const Aff *extent = op->operands[0]->type->extents[i], *one = aff_const(c->affs, 1);
         limit_by_point(c, facts, aff_add(c->affs, at, one), op->results[0].type, &p->axes[0]);
@@ -118,7 +118,7 @@ static void limit_by_points(const PresenceCache *c, IrOp *op, const AffFacts *fa
 static void limit_by_indices(PresenceCache *c, const IrOp *op, Presence *p) {
     IrSlice s = ir_slice(op);
     for (unsigned i = 0; i < s.rank && s.gather_axis >= 0; i++) {
-        if (s.axes[i].letter != 'g') continue;
+        if (s.axes[i].letter != IR_LETTER_GATHER) continue;
         Presence index = presence_in(c, op->operands[s.axes[i].operand]);
         for (unsigned a = 0; a < s.gather_rank; a++) {
             PresenceAxis *axis = &p->axes[(unsigned)s.gather_axis + a];

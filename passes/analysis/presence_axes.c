@@ -131,14 +131,14 @@ static Presence of_extract(PresenceCache *cache, const Along *a) {
     unsigned operand = 1, kept = 0;
     for (unsigned i = 0; letters[i]; i++) {
         const Aff *at = ir_aff_of(m, op->operands[operand++]);
-        if (letters[i] != 'r') continue;
+        if (letters[i] != IR_LETTER_RANGE) continue;
         const Aff *end = ir_aff_of(m, op->operands[operand++]);
         p.axes[kept] = extracted(a, from.axes[i], extents[i], at, end, slice_step(op, kept), op->results[0].type->extents[kept]);
         kept++;
     }
     operand = 1;
-    for (unsigned i = 0; letters[i]; operand += letters[i++] == 'r' ? 2 : 1)
-        if (letters[i] == 'p') need_lane(a, from.axes[i], extents[i], ir_aff_of(m, op->operands[operand]), &p);
+    for (unsigned i = 0; letters[i]; operand += letters[i++] == IR_LETTER_RANGE ? 2 : 1)
+        if (letters[i] == IR_LETTER_POINT) need_lane(a, from.axes[i], extents[i], ir_aff_of(m, op->operands[operand]), &p);
     return p;
 }
 

@@ -93,7 +93,7 @@ bool is_plain_nest(const OpList *ops, const IrBlock *inner) {
         if (op->region_count && (op->opcode != IR_PARALLEL || !is_inside_op(inner, op))) return false;
         bool effect = !op->region_count && !is_terminator(op) && !is_repeatable(op);
         if (effect && (op->opcode != IR_TILE_STORE || op->block != inner)) return false;
-        if (op->opcode == IR_TILE_STORE && strcmp(ir_attr_str(op, "mode", "set"), "set") != 0) return false;
+        if (op->opcode == IR_TILE_STORE && ir_op_mode(op) != IR_KIND_SET) return false;
     }
     return true;
 }

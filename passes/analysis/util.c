@@ -133,11 +133,11 @@ static void add_loop(IrModule *m, const IrOp *load, const IrSlice *s, const IrOp
     int64_t trips = few_iterations(m, loop);
     bool moves = false;
     for (unsigned i = 0; trips && i < s->rank; i++) {
-        if (s->axes[i].letter == 'g') continue;
+        if (s->axes[i].letter == IR_LETTER_GATHER) continue;
         int64_t by = moves_by(m, loop, ir_aff_of(m, load->operands[s->axes[i].operand]));
         by = by < 0 ? -by : by;
         moves = moves || by;
-        if (s->axes[i].letter != 'r' || !by) continue;
+        if (s->axes[i].letter != IR_LETTER_RANGE || !by) continue;
         int64_t step = s->axes[i].step, extent = ir_type_extent(load->results[0].type, (unsigned)s->axes[i].axis);
         *overlaps = *overlaps || by < step * extent;
         if (by < step * extent && by * (trips - 1) >= step) axes->shared |= 1u << s->axes[i].axis;
@@ -160,12 +160,13 @@ static void find_window(void *ctx, IrOp *op) {
     if (!overlaps || lanes <= w->lanes) return;
     const IrSliceAxis *last = &s.axes[s.rank - 1];
     bool moves = false, by_one = false, in_long_loop = false;
-    for (const IrOp *loop = op->block->parent; last->letter == 'r' && loop && loop->opcode == IR_FOR; loop = loop->block->parent) {
+    for (const IrOp *loop = op->block->parent; last->letter == IR_LETTER_RANGE && loop && loop->opcode == IR_FOR;
+         loop = loop->block->parent) {
         int64_t by = few_iterations(w->m, loop) ? moves_by(w->m, loop, ir_aff_of(w->m, op->operands[last->operand])) : 0;
         moves = moves || by, by_one = by_one || by == 1;
         in_long_loop = in_long_loop || !few_iterations(w->m, loop);
     }
-    axes.apart = last->letter == 'r' && (last->step != 1 || moves);
+    axes.apart = last->letter == IR_LETTER_RANGE && (last->step != 1 || moves);
     axes.boxes = axes.apart && (axes.shared >> (type->rank - 1) & 1 || (in_long_loop && by_one));
     axes.slides = axes.boxes && by_one && !in_long_loop && last->step == 1 && last->axis == (int)type->rank - 1;
     w->lanes = lanes;
@@ -196,19 +197,17 @@ static double highest(Dtype t) {
     return dtype_is_signed(t) ? ldexp(1, (int)dtype_bits(t) - 1) - 1 : ldexp(1, (int)dtype_bits(t)) - 1;
 }
 
-double reduce_identity(const char *kind, Dtype dtype) {
-    if (strcmp(kind, "mul") == 0) return 1;
-    if (strcmp(kind, "and") == 0) return dtype == DTYPE_BOOL ? 1 : dtype_is_signed(dtype) ? -1 : highest(dtype);
-    if (strcmp(kind, "max") == 0) return PLANTED(6) ? 0 : lowest(dtype);
-    return strcmp(kind, "min") == 0 ? highest(dtype) : 0;
+double reduce_identity(IrKind kind, Dtype dtype) {
+    if (kind == IR_KIND_MUL) return 1;
+    if (kind == IR_KIND_AND) return dtype == DTYPE_BOOL ? 1 : dtype_is_signed(dtype) ? -1 : highest(dtype);
+    if (kind == IR_KIND_MAX) return PLANTED(6) ? 0 : lowest(dtype);
+    return kind == IR_KIND_MIN ? highest(dtype) : 0;
 }
 
-IrOpcode reduce_opcode(const char *kind) {
-    if (strcmp(kind, "mul") == 0) return IR_MUL;
-    if (strcmp(kind, "max") == 0) return IR_MAX;
-    if (strcmp(kind, "and") == 0) return IR_AND;
-    if (strcmp(kind, "or") == 0) return IR_OR;
-    return strcmp(kind, "min") == 0 ? IR_MIN : IR_ADD;
+IrOpcode reduce_opcode(IrKind kind) {
+    static const IrOpcode opcodes[] = {
+        [IR_KIND_MUL] = IR_MUL, [IR_KIND_MAX] = IR_MAX, [IR_KIND_MIN] = IR_MIN, [IR_KIND_AND] = IR_AND, [IR_KIND_OR] = IR_OR};
+    return kind < COUNT_OF(opcodes) && opcodes[kind] ? opcodes[kind] : IR_ADD;
 }
 
 IrValue *tile_splat(IrBuilder *b, const IrType *type, double value) {
@@ -221,9 +220,9 @@ IrValue *tile_iota(IrBuilder *b, const IrType *type, int64_t axis) {
     return ir_result(op, 0);
 }
 
-IrValue *tile_reduced(IrBuilder *b, IrValue *tile, const char *kind, int64_t axis, bool keepdim, const IrType *type) {
+IrValue *tile_reduced(IrBuilder *b, IrValue *tile, IrKind kind, int64_t axis, bool keepdim, const IrType *type) {
     IrOp *op = ir_op_create(b, IR_TILE_REDUCE, 1, &tile, 1, &type);
-    ir_attr_set_str(op, "kind", kind);
+    ir_set_kind(op, kind);
     ir_attr_set_ints(op, "axes", 1, &axis);
     if (keepdim) ir_attr_set_bool(op, "keepdim", true);
     return ir_result(op, 0);
@@ -231,7 +230,7 @@ IrValue *tile_reduced(IrBuilder *b, IrValue *tile, const char *kind, int64_t axi
 
 IrValue *tile_first_of_best(IrBuilder *b, const IrOp *arg, int64_t axis, IrValue *best, IrValue *index) {
     const IrType *lanes = best->type, *row = type_with_extent(b->module, lanes, (unsigned)axis, 1);
-    IrValue *top = tile_reduced(b, best, ir_attr_str(arg, "kind", "max"), axis, true, row);
+    IrValue *top = tile_reduced(b, best, ir_op_kind(arg), axis, true, row);
     IrOp *all = ir_op_create(b, IR_TILE_BROADCAST, 1, &top, 1, &lanes);
     int64_t axes[IR_SLICE_MAX_RANK];
     for (unsigned i = 0; i < lanes->rank; i++) axes[i] = i;
@@ -239,7 +238,7 @@ IrValue *tile_first_of_best(IrBuilder *b, const IrOp *arg, int64_t axis, IrValue
     IrValue *is_top = ir_binary(b, IR_EQ, best, ir_result(all, 0));
     if (dtype_is_float(lanes->dtype)) is_top = ir_binary(b, IR_OR, is_top, ir_binary(b, IR_NE, best, best));
     index = ir_select(b, is_top, index, tile_splat(b, index->type, 0x1p62));
-    return tile_reduced(b, index, "min", axis, ir_attr_bool(arg, "keepdim"), arg->results[0].type);
+    return tile_reduced(b, index, IR_KIND_MIN, axis, ir_attr_bool(arg, "keepdim"), arg->results[0].type);
 }
 
 bool is_reported(const PassContext *ctx, DiagId id, Span span, const char *text) {
@@ -281,10 +280,15 @@ bool check_ranks(PassContext *ctx, IrFunc *f) {
     return c.ok;
 }
 
-bool is_barrier(const IrOp *op, const char *scope) {
-    return op->opcode == IR_BARRIER && strcmp(ir_attr_str(op, "scope", ""), scope) == 0;
+bool is_number_along_x(const IrOp *op) {
+    IrSpecial s = ir_op_special(op);
+    return s == IR_SPECIAL_CTAID_X || s == IR_SPECIAL_CLUSTERID_X || s == IR_SPECIAL_NCTAID_X || s == IR_SPECIAL_TID_X;
 }
 
-void build_barrier(IrBuilder *b, const char *scope) {
-    ir_attr_set_str(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), "scope", scope);
+bool is_barrier(const IrOp *op, IrScope scope) {
+    return op->opcode == IR_BARRIER && ir_op_scope(op) == scope;
+}
+
+void build_barrier(IrBuilder *b, IrScope scope) {
+    ir_set_scope(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), scope);
 }

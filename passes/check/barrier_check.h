@@ -228,7 +228,7 @@ const Record *barrier_check_record(BarrierCheck *r, FlightKind kind, const IrOp 
 void state_meet(BarrierCheck *r, State *s);
 /* A box has come into these cells; all of the block that they are of know. */
 void state_land(BarrierCheck *r, State *s, const Record *record);
-void state_barrier(BarrierCheck *r, State *s, const char *scope);
+void state_barrier(BarrierCheck *r, State *s, IrScope scope);
 
 /* ---- The walk (barrier_check_walk.c) ---- */
 

@@ -343,9 +343,9 @@ const Record *barrier_check_record(BarrierCheck *r, FlightKind kind, const IrOp 
 
 /* ---- Barriers ---- */
 
-void state_barrier(BarrierCheck *r, State *s, const char *scope) {
-    bool block = strcmp(scope, "block") == 0, cluster = strcmp(scope, "cluster") == 0;
-    uint32_t past = block ? PAST_BLOCK | PAST_GROUP | PAST_WARP : strcmp(scope, "warpgroup") == 0 ? PAST_GROUP | PAST_WARP : PAST_WARP;
+void state_barrier(BarrierCheck *r, State *s, IrScope scope) {
+    bool block = scope == IR_SCOPE_BLOCK, cluster = scope == IR_SCOPE_CLUSTER;
+    uint32_t past = block ? PAST_BLOCK | PAST_GROUP | PAST_WARP : scope == IR_SCOPE_WARPGROUP ? PAST_GROUP | PAST_WARP : PAST_WARP;
     if (cluster) s->cluster = true;
     for (size_t i = 0; i < s->mbarriers.len; i++) /* all have arrived, or none */
         if (cluster || (block && !s->mbarriers.data[i].far)) s->mbarriers.data[i].seen = 2;

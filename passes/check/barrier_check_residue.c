@@ -136,7 +136,7 @@ bool barrier_check_of_thread(const IrValue *v) {
     const IrOp *op = v->def;
     if (!op) return v->block->parent && v->block->parent->opcode == IR_MAP;
     if (op->opcode == IR_CONST) return true;
-    if (op->opcode == IR_SPECIAL) return strncmp(ir_attr_str(op, "name", ""), "ctaid", 5) != 0;
+    if (op->opcode == IR_SPECIAL) return !ir_is_block_number(ir_op_special(op));
     if (!ir_has_trait(op, IR_ELEMENTWISE)) return false;
     for (unsigned i = 0; i < op->operand_count; i++)
         if (!barrier_check_of_thread(op->operands[i])) return false;

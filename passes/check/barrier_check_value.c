@@ -64,14 +64,14 @@ void barrier_check_values_init(BarrierCheck *r) {
 /* ---- The same for all threads of the block? ---- */
 
 static bool uniform_op(BarrierCheck *r, const IrOp *op, unsigned result) {
-    const char *name = op->opcode == IR_SPECIAL ? ir_attr_str(op, "name", "") : "";
+    IrSpecial special = ir_op_special(op);
     switch (op->opcode) {
     case IR_CONST:
         return true;
     case IR_UNIFORM:
         return r->blocks == 1;
     case IR_SPECIAL:
-        return strncmp(name, "nctaid", 6) == 0 || strncmp(name, "clusterid", 9) == 0 || (r->blocks == 1 && strncmp(name, "ctaid", 5) == 0);
+        return ir_is_block_count(special) || special == IR_SPECIAL_CLUSTERID_X || (r->blocks == 1 && ir_is_block_number(special));
     case IR_FOR:
         return barrier_check_uniform(r, op->regions[0]->args[result + 1]);
     case IR_IF:
@@ -447,17 +447,17 @@ static bool pick(BarrierCheck *r, Value *v, const Value *cond, const Value *a, c
 
 /* ---- Ops ---- */
 
-static bool set_special(BarrierCheck *r, Value *v, const char *name) {
+static bool set_special(BarrierCheck *r, Value *v, IrSpecial special) {
     make_room(r, v);
     for (int64_t t = 0; t < r->threads; t++) {
         int64_t at = t % r->block_threads;
-        if (strcmp(name, "tid.x") == 0)
+        if (special == IR_SPECIAL_TID_X)
             v->number[t] = at;
-        else if (strcmp(name, "lane") == 0)
+        else if (special == IR_SPECIAL_LANE)
             v->number[t] = at % WARP;
-        else if (strcmp(name, "warp") == 0)
+        else if (special == IR_SPECIAL_WARP)
             v->number[t] = at / WARP;
-        else if (strcmp(name, "cluster.rank") == 0)
+        else if (special == IR_SPECIAL_CLUSTER_RANK)
             v->number[t] = t / r->block_threads;
         else
             return false;
@@ -502,7 +502,7 @@ static bool evaluate(BarrierCheck *r, Value *v, const IrOp *op) {
     case IR_CONST:
         return set_constant(r, v, op);
     case IR_SPECIAL:
-        return set_special(r, v, ir_attr_str(op, "name", ""));
+        return set_special(r, v, ir_op_special(op));
     case IR_CAST:
         return set_cast(r, v, op);
     case IR_LT:

@@ -442,13 +442,13 @@ static void walk_op(BarrierCheck *r, const IrOp *op, State **s) {
         if (r->together) barrier_check_finish_groups(r, *s, FLIGHT_COPY, ir_attr_int(op, "pending", 0));
         return;
     case IR_BARRIER:
-        if ((*s)->sent && strcmp(ir_attr_str(op, "scope", "block"), "block") == 0)
+        if ((*s)->sent && ir_op_scope(op) == IR_SCOPE_BLOCK)
             barrier_check_fail(r, op, NULL, "a barrier of the block between what is sent and the meeting");
-        if (r->together) state_barrier(r, *s, ir_attr_str(op, "scope", "block"));
+        if (r->together) state_barrier(r, *s, ir_op_scope(op));
         return;
     case IR_ARRIVE: /* begins with a barrier of the block */
     case IR_MEET:   /* ends with one */
-        if (r->together) state_barrier(r, *s, "block");
+        if (r->together) state_barrier(r, *s, IR_SCOPE_BLOCK);
         return;
     case IR_CLUSTER_BEGUN:
         if (r->together) (*s)->cluster = true;

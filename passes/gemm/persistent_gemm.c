@@ -28,7 +28,7 @@ typedef struct {
 static void look(void *context, IrOp *op) {
     Survey *s = context;
     if (op->opcode == IR_TILE_GEMM) s->gemms++, s->gemm = op;
-    if (op->opcode == IR_SPECIAL && strstr(ir_attr_str(op, "name", ""), "id.x")) s->numbers++, s->number = op;
+    if (is_number_along_x(op)) s->numbers++, s->number = op;
 }
 
 /* Values that were looked at: what is shared is met by many ways. */
@@ -108,16 +108,12 @@ static void move_body(IrFunc *f, const IrOp *number, IrOp *loop) {
 }
 
 static void make_tile_loop(PersistentTiles *t, IrFunc *f, IrOp *number, const IrOp *ring_loop) {
-    IrModule *m = f->module;
     IrBuilder b = ir_builder_before(f->body->last);
-    const IrType *index = ir_type_index(m);
     IrValue *first = &number->results[0], *one = ir_const_index(&b, 1), *zero = ir_const_index(&b, 0);
     IrValue *length = ir_binary(&b, IR_SUB, ring_loop->operands[1], ring_loop->operands[0]), *step = ring_loop->operands[2];
     length = ir_binary(&b, IR_ADD, length, ir_binary(&b, IR_SUB, step, one));
     t->trips = ir_binary(&b, IR_MAX, ir_binary(&b, IR_FLOORDIV, length, step), one);
-    IrOp *blocks = ir_op_create(&b, IR_SPECIAL, 0, NULL, 1, &index);
-    ir_attr_set_str(blocks, "name", "nctaid.x");
-    t->blocks = ir_result(blocks, 0);
+    t->blocks = ir_special(&b, IR_SPECIAL_NCTAID_X);
     t->tiles = ir_aff_emit(&b, ir_func_aff(f, IR_FN_GRID_X));
     t->loop = ir_for(&b, first, t->tiles, t->blocks, 1, &zero, "turn");
     ir_attr_set_bool(t->loop, "independent", true); /* they were blocks of their own */

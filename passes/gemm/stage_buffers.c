@@ -66,16 +66,16 @@ static void emit_prologue(Staging *s, IrBuilder *b, const Ring *ring) {
 
 static void emit_steady(Staging *s, IrBuilder *b, const Ring *ring, IrValue *i) {
     if (ring->stages == 1) {
-        build_barrier(b, "block"); /* the stage was read by the iteration before */
+        build_barrier(b, IR_SCOPE_BLOCK); /* the stage was read by the iteration before */
         emit_copies(s, b, ring, i, ir_const_index(b, 0));
         ir_op_create(b, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
         wait(b, 0);
-        build_barrier(b, "block");
+        build_barrier(b, IR_SCOPE_BLOCK);
         return;
     }
     int64_t ahead = ring->stages - 1;
     wait(b, ahead - 1);
-    build_barrier(b, "block");
+    build_barrier(b, IR_SCOPE_BLOCK);
     IrValue *next = ir_binary(b, IR_ADD, i, ir_binary(b, IR_MUL, ring->step, ir_const_index(b, ahead)));
     emit_group(s, b, ring, next, stage_of(b, ring, i, ahead));
 }
@@ -135,10 +135,10 @@ static void store_operands(IrBuilder *b, const Operand *operands, size_t count, 
     bool any = false;
     for (size_t i = 0; i < count; i++) any = any || operands[i].fill == fill;
     if (!any) return;
-    build_barrier(b, "block");
+    build_barrier(b, IR_SCOPE_BLOCK);
     for (size_t i = 0; i < count; i++)
         if (operands[i].fill == fill) store_operand(b, &operands[i]);
-    build_barrier(b, "block");
+    build_barrier(b, IR_SCOPE_BLOCK);
 }
 
 /* By how many matrices a step along each leading axis of the product moves in the factor. */
@@ -351,7 +351,7 @@ static void stage_block(Staging *s, IrBlock *block) {
     IrBuilder after = ir_builder_after(ring.loop);
     if (boxes) tma_pipeline_epilogue(&ring);
     if (ahead && !boxes) wait(&after, 0);
-    if (!boxes) build_barrier(&after, "block");
+    if (!boxes) build_barrier(&after, IR_SCOPE_BLOCK);
 }
 
 static void stage_nested(Staging *s, IrBlock *block) {

@@ -167,7 +167,7 @@ bool stage_fits_tma(PassContext *ctx, const IrOp *load) {
     IrSlice slice = ir_slice(load);
     if (is_view(load->operands[0]) && !ends_with_map(ctx->module, load->operands[0])) return false;
     if (tile->rank != 2 || slice.kept != 2 || tensor->rank > IR_MAP_RANK || tensor->strides ||
-        strlen(memory_of(load->operands[0])->name) > MAP_NAME || slice.axes[slice.rank - 1].letter != 'r')
+        strlen(memory_of(load->operands[0])->name) > MAP_NAME || slice.axes[slice.rank - 1].letter != IR_LETTER_RANGE)
         return false;
     for (unsigned a = 0; a < 2; a++) {
         const IrSliceAxis *range = ir_slice_range(&slice, a, NULL);
@@ -217,9 +217,9 @@ static void slice_of_matrix(IrBuilder *b, const IrOp *load, IrValue *const *oper
     const char *axes = ir_attr_str(load, "axes", "");
     unsigned tile_axis = 0, from = 0, lead = tile->rank - 2;
     for (unsigned i = 0; axes[i]; i++) {
-        bool range = axes[i] == 'r', is_lead = range && tile_axis < lead;
+        bool range = axes[i] == IR_LETTER_RANGE, is_lead = range && tile_axis < lead;
         int64_t step = range ? slice_step(load, tile_axis) : 1;
-        s->axes[i] = is_lead ? 'p' : axes[i];
+        s->axes[i] = is_lead ? IR_LETTER_POINT : axes[i];
         if (is_lead) {
             int64_t after = 1, lanes = ir_type_extent(tile, tile_axis);
             for (unsigned a = tile_axis + 1; a < lead; a++) after *= ir_type_extent(tile, a);

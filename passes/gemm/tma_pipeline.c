@@ -330,7 +330,7 @@ void tma_pipeline_prologue(Staging *s, IrBuilder *b, Ring *ring) {
     if (ring->given_back) ring->empty = make_barriers(s, b, ring->stages, "empty", s->warps.all);
     int64_t once = once_bytes(ring);
     if (once) ring->once = make_barriers(s, b, 1, "full_once", 1);
-    build_barrier(b, "block");
+    build_barrier(b, IR_SCOPE_BLOCK);
     if (once) copy_once(s, b, ring, once);
     if (ring->persistent.loop) fill_first_tiles(s, b, ring);
     for (int64_t n = 0; n < ring->phases[0].ahead && !ring->persistent.loop; n++)
@@ -467,7 +467,7 @@ static void wait_given_back(IrBuilder *b, const Ring *ring, IrValue *i, int64_t 
 
 void tma_pipeline_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i) {
     const Phase *last = &ring->phases[ring->phase_count - 1];
-    if (!ring->empty) build_barrier(b, "block");
+    if (!ring->empty) build_barrier(b, IR_SCOPE_BLOCK);
     StageFetch fetch = ring->persistent.loop ? persistent_gemm_ahead(b, ring, i) : fetch_behind(b, ring, i, last->ahead);
     IrValue *stage = stage_of(b, ring, i, last->ahead);
     IrBuilder inner = where_exists(b, fetch);
@@ -507,7 +507,7 @@ void tma_pipeline_epilogue(const Ring *ring) {
     IrOp *last = ring->behind ? ring->behind : ring->loop;
     IrBuilder b = ir_builder_after(last);
     IrValue *rings[STAGE_PHASES + 2] = {ring->phases[0].full, ring->phases[1].full, ring->empty, ring->once};
-    build_barrier(&b, "block");
+    build_barrier(&b, IR_SCOPE_BLOCK);
     for (unsigned k = 0; k < STAGE_PHASES + 2; k++)
         if (last->block->parent && rings[k]) ir_op_create(&b, IR_MBAR_DROP, 1, &rings[k], 0, NULL);
 }

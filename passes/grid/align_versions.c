@@ -81,7 +81,7 @@ enum { LITTLE = 64, MISALIGNED = 1 };
  * be wide: the others are not to wait for sizes that suit it. */
 static bool may_be_narrow(const Alignment *a, IrOp *op) {
     const char *axes = ir_attr_str(op, "axes", "");
-    return !axes[0] || axes[strlen(axes) - 1] != 'r' || elements_of(op) <= a->most / LITTLE;
+    return !axes[0] || axes[strlen(axes) - 1] != IR_LETTER_RANGE || elements_of(op) <= a->most / LITTLE;
 }
 
 static void visit(void *ctx, IrOp *op) {

@@ -222,7 +222,7 @@ static bool gets_longer(IrModule *m, const Nest *nest, unsigned i) {
 static void longest_first(IrModule *m, IrBuilder *b, const Nest *nest, IrOp *number, IrValue **index) {
     if (!LONGEST_FIRST) return;
     unsigned last = nest->depth - 1;
-    bool clusters = strcmp(ir_attr_str(number, "name", ""), "ctaid.x") != 0; /* counted from the first alone */
+    bool clusters = ir_op_special(number) != IR_SPECIAL_CTAID_X; /* counted from the first alone */
     for (unsigned i = 0; i < last && !clusters; i++)
         if (gets_longer(m, nest, i)) {
             ir_attr_set_bool(number, "backwards", true);
@@ -254,7 +254,7 @@ static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
     IrBuilder b = ir_builder_before(nest->loops[0]);
     IrOp *special = ir_op_create(&b, IR_SPECIAL, 0, NULL, 1, (const IrType *[]){ir_type_index(m)});
     int64_t cluster = ir_func_cluster(f); /* its blocks share an iteration */
-    ir_attr_set_str(special, "name", cluster > 1 ? "clusterid.x" : "ctaid.x");
+    ir_set_special(special, cluster > 1 ? IR_SPECIAL_CLUSTERID_X : IR_SPECIAL_CTAID_X);
     pass_on_persistence(nest, special);
     if (ir_func_has(f, IR_FN_BACKWARDS)) ir_attr_set_bool(special, "backwards", true);
     IrValue *rest = &special->results[0], *index[MAX_NEST];

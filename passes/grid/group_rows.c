@@ -80,7 +80,7 @@ static bool follows(const Group *g, const IrOp *op, unsigned *at) {
     for (unsigned i = 0; i < s.rank; i++) {
         const IrSliceAxis *axis = &s.axes[i];
         const IrValue *v = op->operands[axis->operand];
-        if (axis->letter == 'r') {
+        if (axis->letter == IR_LETTER_RANGE) {
             ranged = true;
             if (varies(g, v) || varies(g, op->operands[axis->operand + 1])) return false;
             continue;
@@ -133,8 +133,7 @@ static bool can_group(const Group *g, IrOp *op) {
     case IR_TILE_LOAD:
         return is_tile(&op->results[0]) && follows(g, op, &at) && lies_inside(g, op, at);
     case IR_TILE_STORE:
-        return is_tile(op->operands[0]) && strcmp(ir_attr_str(op, "mode", "set"), "set") == 0 && follows(g, op, &at) &&
-               at < ir_slice(op).rank;
+        return is_tile(op->operands[0]) && ir_op_mode(op) == IR_KIND_SET && follows(g, op, &at) && at < ir_slice(op).rank;
     case IR_TILE_EXTRACT:
         return takes_alike(g, op);
     case IR_CONST:
@@ -306,7 +305,7 @@ static void group_access(Group *g, IrOp *op) {
     operands[n++] = op->operands[s.axes[at].operand];
     operands[n++] = ir_aff_emit(&b, aff_add(m->affs, row, left));
     for (from = s.axes[at].operand + 1; from < op->operand_count; from++) operands[n++] = op->operands[from];
-    for (unsigned i = 0; i < s.rank; i++) axes[i] = i == at ? 'r' : s.axes[i].letter;
+    for (unsigned i = 0; i < s.rank; i++) axes[i] = i == at ? IR_LETTER_RANGE : s.axes[i].letter;
     bool store = op->opcode == IR_TILE_STORE;
     if (store) operands[0] = for_all(g, op, op->operands[0]);
     const IrType *type = store ? NULL : grouped_type(g, op->results[0].type);

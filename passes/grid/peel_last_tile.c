@@ -20,7 +20,7 @@ static bool read_access(Flat *w, IrOp *op) {
     const IrValue *tensor = op->operands[store], *tile = store ? op->operands[0] : &op->results[0];
     unsigned operand, axis;
     int64_t lanes;
-    if (is_view(tensor) || strcmp(ir_attr_str(op, "mode", "set"), "set") != 0) return false;
+    if (is_view(tensor) || ir_op_mode(op) != IR_KIND_SET) return false;
     if (!is_tile(tile) || !tile->type->rank) return true;
     if (tensor->type->rank != 1 || tensor->type->strides || tile->type->rank != 1 || !slice_operand(op, 0, &operand, &axis) ||
         slice_step(op, 0) != 1)

@@ -47,7 +47,7 @@ static bool read_body(PersistentRows *t) {
     for (size_t i = 0; i < t->ops.len; i++) {
         IrOp *op = t->ops.data[i];
         if (op->region_count || op->opcode == IR_BARRIER) return false;
-        if (op->opcode == IR_SPECIAL && strstr(ir_attr_str(op, "name", ""), "id.x")) {
+        if (is_number_along_x(op)) {
             if (t->number) return false;
             t->number = op;
         }
@@ -86,13 +86,10 @@ static void make_loop(PersistentRows *t) {
     IrFunc *f = t->func;
     IrModule *m = t->ctx->module;
     IrBuilder b = ir_builder_before(f->body->last);
-    const IrType *index = ir_type_index(m);
     int64_t cluster = ir_func_cluster(f);
     IrValue *first = &t->number->results[0], *inits[MOST_CARRIED], *next[MOST_CARRIED];
     for (unsigned i = 0; i < t->load_count; i++) inits[i] = &t->loads[i]->results[0];
-    IrOp *blocks = ir_op_create(&b, IR_SPECIAL, 0, NULL, 1, &index);
-    ir_attr_set_str(blocks, "name", "nctaid.x");
-    IrValue *step = ir_binary(&b, IR_FLOORDIV, ir_result(blocks, 0), ir_const_index(&b, cluster));
+    IrValue *step = ir_binary(&b, IR_FLOORDIV, ir_special(&b, IR_SPECIAL_NCTAID_X), ir_const_index(&b, cluster));
     IrOp *loop = ir_for(&b, first, ir_aff_emit(&b, t->iterations), step, t->load_count, inits, "turn");
     ir_attr_set_bool(loop, "independent", true); /* they were blocks of their own */
     IrBuilder body = ir_builder_at_end(loop->regions[0]);

@@ -57,8 +57,8 @@ static bool moves_past(SpatialLoop *w, const IrOp *store) {
     const IrType *tile = store->operands[0]->type;
     for (unsigned i = 0; i < s.rank; i++) {
         const IrSliceAxis *axis = &s.axes[i];
-        if (axis->letter == 'g') continue;
-        int64_t span = axis->letter == 'r' ? ir_type_extent(tile, (unsigned)axis->axis) * axis->step : 1;
+        if (axis->letter == IR_LETTER_GATHER) continue;
+        int64_t span = axis->letter == IR_LETTER_RANGE ? ir_type_extent(tile, (unsigned)axis->axis) * axis->step : 1;
         if (moves_by(w->m, w->spatial, ir_aff_of(w->m, store->operands[axis->operand])) >= span) return true;
     }
     return false;
@@ -74,8 +74,7 @@ static bool stays_apart(SpatialLoop *w) {
         IrOp *op = w->ops.data[i];
         if (op->opcode == IR_TILE_LOAD && is_stored_to(op->operands[0])) return false;
         if (op->region_count || is_terminator(op) || is_repeatable(op)) continue;
-        bool plain =
-            op->opcode == IR_TILE_STORE && op->block == w->spatial->regions[0] && strcmp(ir_attr_str(op, "mode", "set"), "set") == 0;
+        bool plain = op->opcode == IR_TILE_STORE && op->block == w->spatial->regions[0] && ir_op_mode(op) == IR_KIND_SET;
         if (!plain || !is_only_stored_once(op->operands[1]) || !moves_past(w, op)) return false;
         const IrType *tile = op->operands[0]->type;
         int64_t bytes = (int64_t)dtype_size(tile->dtype);

@@ -54,19 +54,12 @@ static void place(PassContext *ctx, IrBuilder *b, const IrFunc *from, IrFunc *to
     IrValueMap *map = ir_value_map_create(ctx->scratch);
     for (unsigned i = 0; i < from->param_count; i++) ir_value_map_set(map, from->body->args[i], param_named(to, from->params[i].name));
     for (IrOp *op = from->body->first; op; op = op->next) {
-        bool number = op->opcode == IR_SPECIAL && strcmp(ir_attr_str(op, "name", ""), "ctaid.x") == 0;
+        bool number = ir_op_special(op) == IR_SPECIAL_CTAID_X;
         if (number)
             ir_value_map_set(map, &op->results[0], item);
         else if (!is_terminator(op))
             ir_op_clone(b, op, map);
     }
-}
-
-static IrValue *special(IrBuilder *b, const char *name) {
-    const IrType *index = ir_type_index(b->module);
-    IrOp *op = ir_op_create(b, IR_SPECIAL, 0, NULL, 1, &index);
-    ir_attr_set_str(op, "name", name);
-    return ir_result(op, 0);
 }
 
 /* ---- What both bodies load ---- */
@@ -151,7 +144,8 @@ static void join(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *
     const Aff *items = ir_func_aff(f, IR_FN_GRID_X), *row = ir_func_aff(f, IR_FN_OF_ROW);
     IrOp *end = f->body->last, *old = f->body->first == end ? NULL : f->body->first;
     IrBuilder b = ir_builder_before(f->body->first);
-    IrOp *loop = ir_for(&b, special(&b, "ctaid.x"), item_count(f, items_name, items), special(&b, "nctaid.x"), 0, NULL, "item");
+    IrOp *loop = ir_for(&b, ir_special(&b, IR_SPECIAL_CTAID_X), item_count(f, items_name, items), ir_special(&b, IR_SPECIAL_NCTAID_X), 0,
+                        NULL, "item");
     IrValue *item = loop->regions[0]->args[0];
     IrBuilder in = ir_builder_at_end(loop->regions[0]);
     place(ctx, &in, before, f, item);
@@ -161,7 +155,7 @@ static void join(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *
     ir_op_create(&in, IR_MEET, 3, operands, 0, NULL);
     for (IrOp *op = old, *next; op != end; op = next) {
         next = op->next;
-        bool number = op->opcode == IR_SPECIAL && strcmp(ir_attr_str(op, "name", ""), "ctaid.x") == 0;
+        bool number = ir_op_special(op) == IR_SPECIAL_CTAID_X;
         if (number) {
             ir_replace_uses(&op->results[0], item);
             ir_op_erase(op);
@@ -170,7 +164,7 @@ static void join(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *
         }
     }
     /* The next iteration writes to the shared memory that this one read. */
-    build_barrier(&in, "block");
+    build_barrier(&in, IR_SCOPE_BLOCK);
     ir_yield(&in, 0, NULL);
     int64_t own = ir_func_int(f, IR_FN_SHARED_BYTES, 0), other = ir_func_int(before, IR_FN_SHARED_BYTES, 0);
     if (own || other) ir_func_set_int(f, IR_FN_SHARED_BYTES, own > other ? own : other);
@@ -219,7 +213,7 @@ static IrValue *iterations_of(const PipelinedConsumer *consumer, IrBuilder *b, I
 
 static bool has_barrier(const IrBlock *block) {
     for (const IrOp *op = block->first; op; op = op->next)
-        if (is_barrier(op, "block")) return true;
+        if (is_barrier(op, IR_SCOPE_BLOCK)) return true;
     return false;
 }
 
@@ -230,9 +224,9 @@ static void separate_iterations(PassContext *ctx, const PipelinedConsumer *consu
     for (size_t i = 0; i < COUNT_OF(parts); i++) {
         share_barriers(ctx->scratch, parts[i]->regions[0]);
         IrBuilder end = ir_builder_before(parts[i]->regions[0]->last);
-        if (!has_barrier(parts[i]->regions[0])) build_barrier(&end, "block");
+        if (!has_barrier(parts[i]->regions[0])) build_barrier(&end, IR_SCOPE_BLOCK);
         IrBuilder other = ir_builder_at_end(parts[i]->regions[1]);
-        build_barrier(&other, "block");
+        build_barrier(&other, IR_SCOPE_BLOCK);
         ir_yield(&other, 0, NULL);
     }
 }
@@ -244,7 +238,7 @@ static void join_pipelined(PassContext *ctx, IrFunc *f, const IrFunc *before, co
     IrOp *end = f->body->last, *old = f->body->first;
     IrBuilder b = ir_builder_before(old);
     IrValue *zero = ir_const_index(&b, 0), *one = ir_const_index(&b, 1);
-    PipelinedConsumer consumer = {.block = special(&b, "ctaid.x"), .blocks = special(&b, "nctaid.x")};
+    PipelinedConsumer consumer = {.block = ir_special(&b, IR_SPECIAL_CTAID_X), .blocks = ir_special(&b, IR_SPECIAL_NCTAID_X)};
     consumer.iterations = iterations_of(&consumer, &b, item_count(f, items_name, items));
     consumer.loop = ir_for(&b, zero, ir_binary(&b, IR_ADD, consumer.iterations, one), one, 0, NULL, "turn");
     IrValue *iteration = consumer.loop->regions[0]->args[0];
@@ -260,7 +254,7 @@ static void join_pipelined(PassContext *ctx, IrFunc *f, const IrFunc *before, co
     consumer.item = item_of(&consumer, &second, ir_binary(&second, IR_SUB, iteration, one));
     for (IrOp *op = old, *next; op != end; op = next) {
         next = op->next;
-        bool number = op->opcode == IR_SPECIAL && strcmp(ir_attr_str(op, "name", ""), "ctaid.x") == 0;
+        bool number = ir_op_special(op) == IR_SPECIAL_CTAID_X;
         if (number) {
             ir_replace_uses(&op->results[0], consumer.item);
             ir_op_erase(op);

@@ -197,13 +197,6 @@ static void find_rows(Prefetch *a) {
 
 /* ---- Copies ---- */
 
-static IrValue *special(IrBuilder *b, const char *name) {
-    const IrType *index = ir_type_index(b->module);
-    IrOp *op = ir_op_create(b, IR_SPECIAL, 0, NULL, 1, &index);
-    ir_attr_set_str(op, "name", name);
-    return ir_result(op, 0);
-}
-
 static IrValue *times(IrBuilder *b, IrValue *v, int64_t k) {
     return ir_binary(b, IR_MUL, v, ir_const_index(b, k));
 }
@@ -211,7 +204,8 @@ static IrValue *times(IrBuilder *b, IrValue *v, int64_t k) {
 /* Where a piece is, in elements: the threads' pieces of one number stand side by side. */
 static IrValue *place(const Prefetch *a, const Row *row, IrBuilder *outer, IrBuilder *b, const IrOp *map) {
     const IrAttr *extents = ir_attr(row->first, "extents");
-    IrValue *thread = ir_binary(outer, IR_ADD, times(outer, special(outer, "warp"), WARP), special(outer, "lane")), *number = NULL;
+    IrValue *thread = ir_binary(outer, IR_ADD, times(outer, ir_special(outer, IR_SPECIAL_WARP), WARP), ir_special(outer, IR_SPECIAL_LANE)),
+            *number = NULL;
     for (size_t i = 0; i < extents->count; i++) {
         IrValue *at = map->regions[0]->args[i];
         number = number ? ir_binary(b, IR_ADD, times(b, number, extents->ints[i]), at) : at;
@@ -339,7 +333,7 @@ static IrOp *shorter_loop(const Prefetch *a) {
 /* Behind the first reduction, whose last barrier is the cluster's where there is one, and the map that combines its partials: copies
  * that wait for memory hold up no access of shared memory that all blocks wait for, and what a thread has read back is in registers. */
 static IrOp *behind_reduction(const Prefetch *a, IrBlock *body) {
-    const char *scope = ir_func_cluster(a->func) > 1 ? "cluster" : "block";
+    IrScope scope = ir_func_cluster(a->func) > 1 ? IR_SCOPE_CLUSTER : IR_SCOPE_BLOCK;
     IrOp *op = body->first;
     while (op && !is_barrier(op, scope)) op = op->next;
     while (op && op->opcode != IR_MAP) op = op->next;
@@ -357,7 +351,7 @@ static void look_at_iteration(void *context, IrOp *op) {
     const IrOp *map = op->block->parent;
     const IrAttr *extents = map && map->opcode == IR_MAP && ir_math_info(op->opcode) ? ir_attr(map, "extents") : NULL;
     for (size_t i = 0; extents && i < extents->count; i++) iteration->functions |= extents->ints[i] > 1;
-    iteration->fences |= is_barrier(op, "cluster");
+    iteration->fences |= is_barrier(op, IR_SCOPE_CLUSTER);
 }
 
 /* Where the copies of an iteration are issued: as soon as the row is read back, so that memory has work while the reduction waits, and in

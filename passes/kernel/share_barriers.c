@@ -96,7 +96,7 @@ static bool find_late(Arena *scratch, IrOp *barrier, const IrOp *next, const Tou
 }
 
 static const IrOp *next_barrier(const IrOp *op) {
-    while (op && !is_barrier(op, "block")) op = op->next;
+    while (op && !is_barrier(op, IR_SCOPE_BLOCK)) op = op->next;
     return op;
 }
 
@@ -121,7 +121,7 @@ void share_barriers(Arena *scratch, IrBlock *block) {
     IrOp *begin = block->first;
     for (IrOp *op = block->first, *after; op; op = after) {
         after = op->next;
-        if (!is_barrier(op, "block")) continue;
+        if (!is_barrier(op, IR_SCOPE_BLOCK)) continue;
         IrOp *next = (IrOp *)next_barrier(op->next);
         if (!next) return;
         if (merge(scratch, begin, op, next))

@@ -31,8 +31,7 @@ typedef struct {
 static bool tells_warps(const IrValue *v) {
     const IrOp *op = v->def;
     if (!op) return false;
-    if (op->opcode == IR_SPECIAL)
-        return strcmp(ir_attr_str(op, "name", ""), "warp") == 0 || strcmp(ir_attr_str(op, "name", ""), "tid.x") == 0;
+    if (op->opcode == IR_SPECIAL) return ir_op_special(op) == IR_SPECIAL_WARP || ir_op_special(op) == IR_SPECIAL_TID_X;
     bool any = false;
     for (unsigned i = 0; i < op->operand_count && !op->region_count && ir_has_trait(op, IR_PURE); i++) any |= tells_warps(op->operands[i]);
     return any;

@@ -71,7 +71,7 @@ static unsigned contiguous_axis(const IrValue *v) {
     }
     const char *axes = op ? ir_attr_str(op, "axes", "") : "";
     size_t n = strlen(axes);
-    return n && axes[n - 1] == 'p' ? 0 : last;
+    return n && axes[n - 1] == IR_LETTER_POINT ? 0 : last;
 }
 
 static unsigned log2_of(int64_t n) {
@@ -305,7 +305,7 @@ static void each_index_tile(Assign *s, IrOp *op, SetLayout set) {
     IrSlice slice = ir_slice(op);
     const Layout *layout = index_layout(s, &slice, layout_of(op->opcode == IR_TILE_STORE ? op->operands[0] : &op->results[0]));
     for (unsigned i = 0; i < slice.rank && layout; i++)
-        if (slice.axes[i].letter == 'g') set(s, op, slice.axes[i].operand, layout);
+        if (slice.axes[i].letter == IR_LETTER_GATHER) set(s, op, slice.axes[i].operand, layout);
 }
 
 static void give_operand(Assign *s, IrOp *op, unsigned operand, const Layout *layout) {

@@ -12,13 +12,13 @@ static bool has_infinity(Dtype t) {
     return t == DTYPE_F16 || t == DTYPE_BF16 || t == DTYPE_F32 || t == DTYPE_F64;
 }
 
-static bool is_kind(const IrOp *op, const char *kind) {
-    return op->opcode == IR_TILE_REDUCE && strcmp(ir_attr_str(op, "kind", ""), kind) == 0;
+static bool is_kind(const IrOp *op, IrKind kind) {
+    return op->opcode == IR_TILE_REDUCE && ir_op_kind(op) == kind;
 }
 
 /* Neither by an index tile nor through a view. */
 static bool is_plain(const IrOp *load) {
-    return !is_view(load->operands[0]) && !strchr(ir_attr_str(load, "axes", ""), 'g');
+    return !is_view(load->operands[0]) && !slice_gathers(load);
 }
 
 /* The argument and the result of the loop around that go on with operand `index` of `op`. */
@@ -38,12 +38,12 @@ typedef struct {
 /* What leaves a lane out of the maximum, minimum or running product that `op` is, or makes chunks ready for; else 0. */
 static double left_out(const IrOp *op) {
     const IrAttr *value = op->opcode == IR_TILE_FILL ? ir_attr(op, "value") : NULL;
-    const char *scan = op->opcode == IR_TILE_SCAN ? ir_attr_str(op, "kind", "") : "";
-    if (strcmp(scan, "mul") == 0) return 1;
-    if (strcmp(scan, "max") == 0) return -INFINITY;
-    if (strcmp(scan, "min") == 0) return INFINITY;
+    IrKind scan = op->opcode == IR_TILE_SCAN ? ir_op_kind(op) : IR_KIND_NONE;
+    if (scan == IR_KIND_MUL) return 1;
+    if (scan == IR_KIND_MAX) return -INFINITY;
+    if (scan == IR_KIND_MIN) return INFINITY;
     if (value) return value->kind == IR_ATTR_FLOAT && isinf(value->number) ? value->number : 0;
-    return is_kind(op, "max") ? -INFINITY : is_kind(op, "min") ? INFINITY : 0;
+    return is_kind(op, IR_KIND_MAX) ? -INFINITY : is_kind(op, IR_KIND_MIN) ? INFINITY : 0;
 }
 
 /* Is it of no account to all ops behind it what absent lanes hold, or do they ask absent_holds? */
@@ -82,7 +82,7 @@ static const IrOp *own_maximum(const IrOp *op) {
     const IrOp *less = op->operands[0]->def;
     if (!ir_attr_bool(op, "not_positive") || !less || less->opcode != IR_SUB) return NULL;
     const IrOp *all = less->operands[1]->def, *fold = all && all->opcode == IR_TILE_BROADCAST ? all->operands[0]->def : NULL;
-    return fold && is_kind(fold, "max") && fold->operands[0] == less->operands[0] ? fold : NULL;
+    return fold && is_kind(fold, IR_KIND_MAX) && fold->operands[0] == less->operands[0] ? fold : NULL;
 }
 
 /* Has every lane that is absent along one of `axes` its maximum from a lane that is present? Then that is a number, or the present lanes

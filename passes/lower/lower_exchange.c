@@ -410,9 +410,9 @@ static void extracted_coordinates(Lower *x, IrBuilder *b, const IrOp *op, IrValu
     unsigned operand = 1, kept = 0;
     for (unsigned i = 0; letters[i]; i++) {
         IrValue *begin = lower_scalar(x, op->operands[operand]);
-        operand += letters[i] == 'r' ? 2 : 1;
+        operand += letters[i] == IR_LETTER_RANGE ? 2 : 1;
         IrValue *lane = begin;
-        if (letters[i] == 'r') {
+        if (letters[i] == IR_LETTER_RANGE) {
             int64_t step = slice_step(op, kept);
             lane = index_add(b, begin, index_mul_const(b, at[kept++], step));
         }

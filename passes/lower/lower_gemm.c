@@ -1,12 +1,13 @@
 /* tile.gemm on fragments (CPU): rows of the accumulator as vectors in registers, the k loop inside. */
 #include "lower_internal.h"
+#include "query.h"
 
 #include <string.h>
 
 /* Where the index of a gather is absent, its load reads some element or other. */
 static bool zero_filled(IrValue *value) {
     const IrOp *load = value->def;
-    return load && load->opcode == IR_TILE_LOAD && !ir_attr(load, "pad") && !strchr(ir_attr_str(load, "axes", ""), 'g');
+    return load && load->opcode == IR_TILE_LOAD && !ir_attr(load, "pad") && !slice_gathers(load);
 }
 
 /* The two last axes change places. */

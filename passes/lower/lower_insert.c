@@ -39,7 +39,7 @@ static void find_lane(Insert *n, const Dist *dist, IrValue *const *index) {
     for (unsigned i = 0; letters[i]; i++) {
         IrValue *at = coordinate(n->x, n->b, dist, i, index);
         IrValue *begin = lower_scalar(n->x, n->op->operands[operand++]);
-        if (letters[i] == 'r')
+        if (letters[i] == IR_LETTER_RANGE)
             add_range(n, at, begin, ir_aff_of(n->x->module, n->op->operands[operand++]), kept++);
         else
             need(n, ir_binary(n->b, IR_EQ, at, begin));

@@ -173,7 +173,7 @@ void lower_load(Lower *x, IrOp *op);
 void lower_store(Lower *x, IrOp *op);
 /* One lane of a store of mode add, max or min: mem.atomic, with a region where the machine has no
  * instruction for it. */
-void lower_update(Lower *x, IrBuilder *b, const char *kind, unsigned operand_count, IrValue *const *operands);
+void lower_update(Lower *x, IrBuilder *b, IrKind kind, unsigned operand_count, IrValue *const *operands);
 void lower_reduce(Lower *x, IrOp *op);
 void lower_combine(Lower *x, IrOp *op);
 /* What the blocks of the cluster found, of 4 or 8 bytes and the same in all threads of a block, in the order of their ranks: an array that all threads may
@@ -245,7 +245,7 @@ IrValue *lower_lane(Lower *x);
 /* The lane `lane ^ mask`'s value; of any type. */
 IrValue *lower_shuffle(Lower *x, IrBuilder *b, IrValue *v, int64_t mask);
 /* The neutral element of a reduction or scan kind, and what it combines by; null: no such kind. */
-IrValue *lower_identity(Lower *x, IrBuilder *b, const char *kind, Dtype dtype, IrOpcode *combine);
+IrValue *lower_identity(Lower *x, IrBuilder *b, IrKind kind, Dtype dtype, IrOpcode *combine);
 /* Shared memory of the kernel's own, aligned to SHARED_ALIGN bytes or to a larger power of two. */
 enum { SHARED_ALIGN = 128 };
 IrValue *lower_shared(Lower *x, Dtype dtype, int64_t elements, const char *name);

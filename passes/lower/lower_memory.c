@@ -26,11 +26,11 @@ static AccessPlan slice_of(Lower *x, IrOp *op) {
     aff_facts_effort(s.facts, 64); /* a check left in costs less than a long search */
     for (unsigned i = 0; i < s.rank; i++) {
         const IrSliceAxis *axis = &slice.axes[i];
-        bool range = axis->letter == 'r';
+        bool range = axis->letter == IR_LETTER_RANGE;
         s.step[i] = axis->step;
         s.tile_axis[i] = range ? axis->axis : -1;
         s.end[i] = range ? op->operands[axis->operand + 1] : NULL;
-        if (axis->letter == 'g')
+        if (axis->letter == IR_LETTER_GATHER)
             s.lanes[i] = index_lanes(x, op->operands[axis->operand], axis->axis);
         else
             s.begin[i] = op->operands[axis->operand];
@@ -217,8 +217,7 @@ IrValue *access_offset(Lower *x, IrBuilder *inner, AccessPlan *s, const Dist *di
 
 static void set_access_attrs(IrOp *access, const IrOp *from, int64_t width, Dtype dtype) {
     ir_attr_set_int(access, "align", width * (int64_t)dtype_size(dtype));
-    const char *cache = ir_attr_str(from, "cache", NULL);
-    if (cache) ir_attr_set_str(access, "cache", cache);
+    ir_attr_copy(access, from, "cache");
 }
 
 static IrValue *pad_of(Lower *x, IrBuilder *b, const IrOp *op, Dtype dtype) {
@@ -372,7 +371,7 @@ static int64_t whole_pieces(Lower *x, IrValue *tile, const AccessPlan *plan, con
 /* With --deterministic an update is no atomic one: threads must not meet in an element. */
 static bool meets_itself(Lower *x, IrOp *op) {
     if (!x->gpu || !x->ctx->deterministic || ir_slice(op).gather_axis < 0 || ir_attr_bool(op, "unique") ||
-        !dtype_is_float(op->operands[0]->type->dtype) || strcmp(ir_attr_str(op, "mode", ""), "add") != 0)
+        !dtype_is_float(op->operands[0]->type->dtype) || ir_op_mode(op) != IR_KIND_ADD)
         return false;
     lower_error(x, op, "a scatter of float sums with --deterministic: claim unique=true where no index comes twice");
     return true;
@@ -465,7 +464,7 @@ static void store_edges(Lower *x, IrOp *op, const StorePlan *s, IrValue *owner) 
 
 /* One access of a store's map, at `index`. */
 static void store_piece(Lower *x, IrBuilder *inner, IrOp *op, StorePlan *s, IrValue *owner, IrValue *const *index, IrValue *value) {
-    const char *mode = ir_attr_str(op, "mode", "set");
+    IrKind mode = ir_op_mode(op);
     IrValue *mask;
     IrBuilder saved = x->b;
     x->b = ir_builder_before(inner->block->parent);
@@ -481,7 +480,7 @@ static void store_piece(Lower *x, IrBuilder *inner, IrOp *op, StorePlan *s, IrVa
         value = s->widening.count ? widening_get(x, inner, lower_rep(x, op->operands[0]), &s->widening, index)
                                   : rep_get(x, inner, lower_rep(x, op->operands[0]), &s->dist, index, s->plan.width);
     IrValue *operands[4] = {value, s->plan.pointer, offset, mask};
-    if (strcmp(mode, "set") != 0) {
+    if (mode != IR_KIND_SET) {
         lower_update(x, inner, mode, mask ? 4 : 3, operands);
         return;
     }
@@ -503,7 +502,7 @@ static void store_group(Lower *x, IrBuilder *inner, IrOp *op, StorePlan *s, IrVa
 
 void lower_store(Lower *x, IrOp *op) {
     IrValue *index[DIST_MAX_DIMS];
-    bool updates = strcmp(ir_attr_str(op, "mode", "set"), "set") != 0;
+    bool updates = ir_op_mode(op) != IR_KIND_SET;
     lower_order(x, op);
     if (updates && meets_itself(x, op)) return;
     StorePlan s = plan_store(x, op, updates);

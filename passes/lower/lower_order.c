@@ -81,8 +81,8 @@ static bool moves_apart(Lower *x, const IrOp *op, const IrOp *loop) {
     bool still = true;
     for (unsigned i = 0; i < s.rank; i++) {
         const IrSliceAxis *axis = &s.axes[i];
-        int64_t distance, span = axis->letter == 'r' && tile ? ir_type_extent(tile, (unsigned)axis->axis) : 1;
-        bool known = axis->letter != 'g' && movement(x->module, op->operands[axis->operand], loop, &distance);
+        int64_t distance, span = axis->letter == IR_LETTER_RANGE && tile ? ir_type_extent(tile, (unsigned)axis->axis) : 1;
+        bool known = axis->letter != IR_LETTER_GATHER && movement(x->module, op->operands[axis->operand], loop, &distance);
         if (known && (distance >= span || -distance >= span)) return true;
         still = still && known && distance == 0;
     }
@@ -108,8 +108,8 @@ static bool holds_copies(const IrOp *op) {
 
 /* Updates by one operation may come in any order. */
 static bool commutes(const IrOp *a, const IrOp *b) {
-    const char *mode = a->opcode == IR_TILE_STORE ? ir_attr_str(a, "mode", "set") : "set";
-    return strcmp(mode, "set") != 0 && b->opcode == IR_TILE_STORE && strcmp(mode, ir_attr_str(b, "mode", "set")) == 0;
+    IrKind mode = a->opcode == IR_TILE_STORE ? ir_op_mode(a) : IR_KIND_SET;
+    return mode != IR_KIND_SET && b->opcode == IR_TILE_STORE && mode == ir_op_mode(b);
 }
 
 typedef struct {

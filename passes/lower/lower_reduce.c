@@ -16,17 +16,9 @@ typedef struct {
     IrValue *frag;   /* the operand with the identity in absent lanes */
 } Reduction;
 
-static bool reduction_kind(const char *kind, IrOpcode *combine) {
-    static const struct {
-        const char *name;
-        IrOpcode opcode;
-    } kinds[] = {{"add", IR_ADD}, {"mul", IR_MUL}, {"max", IR_MAX}, {"min", IR_MIN}, {"and", IR_AND}, {"or", IR_OR}};
-    for (size_t i = 0; i < COUNT_OF(kinds); i++)
-        if (strcmp(kinds[i].name, kind) == 0) {
-            *combine = kinds[i].opcode;
-            return true;
-        }
-    return false;
+static bool reduction_kind(IrKind kind, IrOpcode *combine) {
+    *combine = reduce_opcode(kind);
+    return kind != IR_KIND_NONE && kind != IR_KIND_SET && kind != IR_KIND_MEAN && kind != IR_KIND_LINEAR;
 }
 
 static double neutral_float(IrOpcode combine) {
@@ -45,7 +37,7 @@ static IrValue *neutral(Lower *x, IrBuilder *b, IrOpcode combine, Dtype dtype) {
     return ir_const_int(b, type, is_max ? bottom : top);
 }
 
-IrValue *lower_identity(Lower *x, IrBuilder *b, const char *kind, Dtype dtype, IrOpcode *combine) {
+IrValue *lower_identity(Lower *x, IrBuilder *b, IrKind kind, Dtype dtype, IrOpcode *combine) {
     return reduction_kind(kind, combine) ? neutral(x, b, *combine, dtype) : NULL;
 }
 
@@ -274,7 +266,7 @@ static IrValue *reduce_lanes(Lower *x, const Reduction *r, IrValue *frag, int64_
 
 void lower_barrier(Lower *x) {
     if (PLANTED(5)) return;
-    build_barrier(&x->b, "block");
+    build_barrier(&x->b, IR_SCOPE_BLOCK);
 }
 
 /* Row-major offset of the kept coordinates in the scratch array; *elements its size. */
@@ -374,7 +366,7 @@ static IrValue *reduce_warps(Lower *x, const Reduction *r, IrValue *frag) {
 
 static void cluster_barrier(Lower *x) {
     if (PLANTED(5)) return;
-    build_barrier(&x->b, "cluster");
+    build_barrier(&x->b, IR_SCOPE_CLUSTER);
 }
 
 /* A block's memory may be written once it runs: it says so where the body begins, with nothing on its way that this would wait for, and
@@ -515,7 +507,7 @@ static const Rep *found_before(Lower *x, const IrOp *op) {
         if (other == op || other->opcode != IR_TILE_REDUCE || other->block != op->block) continue;
         const Rep *rep = lower_rep(x, (IrValue *)&other->results[0]);
         const IrAttr *own = ir_attr(other, "axes");
-        if (!rep || strcmp(ir_attr_str(other, "kind", ""), ir_attr_str(op, "kind", "")) != 0) continue;
+        if (!rep || ir_op_kind(other) != ir_op_kind(op)) continue;
         if (ir_attr_bool(other, "apart") != ir_attr_bool(op, "apart")) continue;
         if (own->count == axes->count && memcmp(own->ints, axes->ints, axes->count * sizeof *axes->ints) == 0) return rep;
     }
@@ -525,7 +517,7 @@ static const Rep *found_before(Lower *x, const IrOp *op) {
 void lower_reduce(Lower *x, IrOp *op) {
     if (lower_rep(x, &op->results[0])) return; /* a scan has found it */
     Reduction r = {.op = op, .dtype = op->results[0].type->dtype, .from = dist_of(op->operands[0]->type)};
-    if (!reduction_kind(ir_attr_str(op, "kind", ""), &r.combine)) {
+    if (!reduction_kind(ir_op_kind(op), &r.combine)) {
         lower_error(x, op, "this kind of reduction has no lowering yet");
         return;
     }

@@ -242,9 +242,9 @@ static IrValue *warps_before(Scan *s, Unit *u, IrValue *total) {
     int64_t span = s->l.segments / 32;
     Dist warp_dist = {.rank = 1, .term_count = 1, .terms = {{DIST_WARP, 0, x->num_warps - 1, 0, 1}}};
     IrValue *warp = dist_base(x, &warp_dist, 0), *lane = thread_bits(x, 31, 0);
-    if (u->loop) build_barrier(b, "block"); /* the round before has read them */
+    if (u->loop) build_barrier(b, IR_SCOPE_BLOCK); /* the round before has read them */
     masked_store(b, total, s->totals, warp, ir_binary(b, IR_EQ, lane, constant(b, 0)));
-    build_barrier(b, "block");
+    build_barrier(b, IR_SCOPE_BLOCK);
     IrValue *mine = ir_binary(b, IR_MOD, warp, constant(b, span));
     IrValue *base = ir_binary(b, IR_SUB, warp, mine), *before = s->neutral, *sum = NULL;
     for (int64_t i = 0; i < span; i++) {
@@ -319,7 +319,7 @@ static void bind_totals(const Scan *s, const Unit *u) {
         const IrOp *op = use->op;
         const IrAttr *axes = ir_attr(op, "axes");
         if (op->opcode != IR_TILE_REDUCE || op->block != scan->block || axes->count != 1 || axes->ints[0] != s->l.axis) continue;
-        if (strcmp(ir_attr_str(op, "kind", ""), ir_attr_str(scan, "kind", "")) != 0 || ir_attr_bool(op, "apart")) continue;
+        if (ir_op_kind(op) != ir_op_kind(scan) || ir_attr_bool(op, "apart")) continue;
         if (lower_rep(s->l.x, &op->results[0])) continue;
         lower_bind_scalar(s->l.x, &op->results[0], s->total);
     }
@@ -337,7 +337,7 @@ void lower_scan(Lower *x, IrOp *op) {
     Scan s = {.l = lines_of(x, op, blocks > 0 ? blocks : 1)};
     s.reverse = ir_attr_bool(op, "reverse");
     s.exclusive = ir_attr_bool(op, "exclusive");
-    s.neutral = lower_identity(x, &x->b, ir_attr_str(op, "kind", ""), result->type->dtype, &s.combine);
+    s.neutral = lower_identity(x, &x->b, ir_op_kind(op), result->type->dtype, &s.combine);
     bool split = blocks < 0 || (blocks > 1 && (s.l.segments != s.l.threads || s.l.rows > 1));
     if (split) lower_error(x, op, "a scan over lanes that a cluster's blocks do not hold one behind the other");
     if (split || !s.l.n || !s.l.rows) {
@@ -429,10 +429,10 @@ static IrValue *behind_warps(const Recurrence *s, Unit *u, Pair total, IrValue *
     int64_t span = s->b.segments / 32;
     Dist warp_dist = {.rank = 1, .term_count = 1, .terms = {{DIST_WARP, 0, x->num_warps - 1, 0, 1}}};
     IrValue *warp = dist_base(x, &warp_dist, 0), *first = ir_binary(b, IR_EQ, thread_bits(x, 31, 0), constant(b, 0));
-    if (u->loop) build_barrier(b, "block"); /* the round before has read them */
+    if (u->loop) build_barrier(b, IR_SCOPE_BLOCK); /* the round before has read them */
     masked_store(b, total.a, s->totals_a, warp, first);
     masked_store(b, total.b, s->totals_b, warp, first);
-    build_barrier(b, "block");
+    build_barrier(b, IR_SCOPE_BLOCK);
     IrValue *mine = ir_binary(b, IR_MOD, warp, constant(b, span)), *base = ir_binary(b, IR_SUB, warp, mine);
     for (int64_t i = 0; i + 1 < span; i++) {
         IrValue *at = index_add(b, base, constant(b, i));
@@ -590,10 +590,10 @@ static Best best_of_warps(const Arg *s, Unit *u, Best best) {
     Dist warp_dist = {.rank = 1, .term_count = 1, .terms = {{DIST_WARP, 0, x->num_warps - 1, 0, 1}}};
     IrValue *warp = dist_base(x, &warp_dist, 0);
     IrValue *first = ir_binary(b, IR_EQ, thread_bits(x, 31, 0), constant(b, 0));
-    build_barrier(b, "block");
+    build_barrier(b, IR_SCOPE_BLOCK);
     masked_store(b, best.value, s->values, warp, first);
     masked_store(b, best.index, s->indices, warp, first);
-    build_barrier(b, "block");
+    build_barrier(b, IR_SCOPE_BLOCK);
     IrValue *base = ir_binary(b, IR_SUB, warp, ir_binary(b, IR_MOD, warp, constant(b, span)));
     for (int64_t i = 0; i < span; i++) {
         IrValue *at = index_add(b, base, constant(b, i));
@@ -645,7 +645,7 @@ void lower_arg(Lower *x, IrOp *op) {
     IrValue *result = &op->results[0];
     Dtype own = op->operands[0]->type->dtype;
     bool narrow = dtype_size(own) < 4;
-    Arg s = {.l = lines_of(x, op, 1), .largest = strcmp(ir_attr_str(op, "kind", ""), "max") == 0};
+    Arg s = {.l = lines_of(x, op, 1), .largest = ir_op_kind(op) == IR_KIND_MAX};
     s.compute = !narrow ? own : dtype_is_float(own) ? DTYPE_F32 : DTYPE_I32;
     if (!s.l.n || !s.l.rows) {
         lower_bind_scalar(x, result, ir_const_int(&x->b, ir_type_scalar(x->module, DTYPE_I64), -1));

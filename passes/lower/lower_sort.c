@@ -228,7 +228,7 @@ static void sort_lines(const Sort *s) {
         compare_step_across(s, &in, block, distance);
     else
         compare_step(s, &in, block, distance);
-    build_barrier(&in, "block");
+    build_barrier(&in, IR_SCOPE_BLOCK);
     ir_yield(&in, 0, NULL);
     ir_yield(&out, 0, NULL);
 }

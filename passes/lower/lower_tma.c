@@ -154,7 +154,7 @@ static void copy_boxes(Lower *x, IrOp *op) {
     int64_t across = to.box / size_of(&to);
     for (unsigned a = 0; a < slice.rank; a++) {
         at[a] = lower_scalar(x, op->operands[slice.axes[a].operand]);
-        map.box[a] = slice.axes[a].letter == 'p' ? 1 : slice.axes[a].axis == 0 ? to.rows : across;
+        map.box[a] = slice.axes[a].letter == IR_LETTER_POINT ? 1 : slice.axes[a].axis == 0 ? to.rows : across;
     }
     operands[0] = map_param(x, map, tensor->type);
     operands[1] = to.shared;

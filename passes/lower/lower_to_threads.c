@@ -115,14 +115,11 @@ IrValue *lower_aff(Lower *x, IrBuilder *b, const Aff *e) {
 
 /* ---- Distributions in code ---- */
 
-static IrValue *special(Lower *x, IrValue **cache, const char *name) {
+static IrValue *special(Lower *x, IrValue **cache, IrSpecial which) {
     if (*cache) return *cache;
     IrBuilder entry = ir_builder_before(x->anchor);
-    const IrType *index = ir_type_index(x->module);
-    IrOp *op = ir_op_create(&entry, IR_SPECIAL, 0, NULL, 1, &index);
-    ir_attr_set_str(op, "name", name);
-    *cache = ir_result(op, 0);
-    (*cache)->name = name;
+    *cache = ir_special(&entry, which);
+    (*cache)->name = ir_enum_word(IR_ENUM_SPECIAL, which);
     return *cache;
 }
 
@@ -132,10 +129,10 @@ IrValue *dist_base(Lower *x, const Dist *dist, unsigned axis) {
     for (unsigned i = 0; i < dist->term_count; i++) {
         const DistTerm *t = &dist->terms[i];
         if (t->axis != axis) continue;
-        static const char *const names[] = {"lane", "warp", "cluster.rank"};
+        static const IrSpecial sources[] = {IR_SPECIAL_LANE, IR_SPECIAL_WARP, IR_SPECIAL_CLUSTER_RANK};
         IrValue **caches[] = {&x->lane, &x->warp, &x->rank};
         int64_t all = (int64_t[]){31, x->num_warps - 1, x->cluster - 1}[t->source];
-        IrValue *v = special(x, caches[t->source], names[t->source]);
+        IrValue *v = special(x, caches[t->source], sources[t->source]);
         if (t->shift) v = ir_binary(&entry, IR_SHR, v, ir_const_index(&entry, t->shift));
         if (t->mask != all >> t->shift) v = ir_binary(&entry, IR_AND, v, ir_const_index(&entry, t->mask));
         sum = index_add(&entry, sum, index_mul_const(&entry, v, t->stride));

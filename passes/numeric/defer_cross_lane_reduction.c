@@ -59,7 +59,7 @@ static bool is_scanned(const IrValue *v) {
 }
 
 static bool add_sum(Linear *l, IrOp *op) {
-    if (strcmp(ir_attr_str(op, "kind", ""), "add") != 0 || l->count == MOST_SUMS || is_scanned(op->operands[0])) return false;
+    if (ir_op_kind(op) != IR_KIND_ADD || l->count == MOST_SUMS || is_scanned(op->operands[0])) return false;
     int64_t lanes = lanes_across(op);
     if (!lanes || (l->lanes && l->lanes != lanes)) return false;
     l->lanes = lanes;

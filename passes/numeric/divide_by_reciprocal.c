@@ -54,7 +54,7 @@ static const IrOp *less_maximum(const IrValue *v) {
     if (!v->def || v->def->opcode != IR_SUB) return NULL;
     const IrOp *all = repeated(v->def->operands[1], 1);
     const IrOp *fold = all ? all->operands[0]->def : NULL;
-    if (!fold || fold->opcode != IR_TILE_REDUCE || strcmp(ir_attr_str(fold, "kind", ""), "max") != 0) return NULL;
+    if (!fold || fold->opcode != IR_TILE_REDUCE || ir_op_kind(fold) != IR_KIND_MAX) return NULL;
     return fold->operands[0] == v->def->operands[0] && is_own_row(all, fold) ? fold : NULL;
 }
 
@@ -66,8 +66,8 @@ const IrOp *row_maximum(const IrValue *v) {
     if (!most || most->opcode != IR_MAX) return NULL;
     for (unsigned i = 0; i < 2; i++) {
         const IrOp *fold = most->operands[i]->def;
-        if (fold && fold->opcode == IR_TILE_REDUCE && strcmp(ir_attr_str(fold, "kind", ""), "max") == 0 &&
-            fold->operands[0] == v->def->operands[0] && is_own_row(all, fold))
+        if (fold && fold->opcode == IR_TILE_REDUCE && ir_op_kind(fold) == IR_KIND_MAX && fold->operands[0] == v->def->operands[0] &&
+            is_own_row(all, fold))
             return fold;
     }
     return NULL;
@@ -82,7 +82,7 @@ static bool is_moderate(const IrValue *b) {
     const IrOp *op = b->def;
     if (!op) return false;
     if (op->opcode == IR_SQRT) return true;
-    if (op->opcode != IR_TILE_REDUCE || strcmp(ir_attr_str(op, "kind", ""), "add") != 0) return false;
+    if (op->opcode != IR_TILE_REDUCE || ir_op_kind(op) != IR_KIND_ADD) return false;
     const IrOp *e = op->operands[0]->def;
     const IrOp *top = e && e->opcode == IR_EXP ? less_maximum(e->operands[0]) : NULL;
     const IrAttr *axes = ir_attr(op, "axes"), *same = top ? ir_attr(top, "axes") : NULL;

@@ -24,9 +24,9 @@
 
 enum { DEPTH = 8 };
 
-static bool is_along(const IrOp *fold, const char *kind, unsigned axis) {
+static bool is_along(const IrOp *fold, IrKind kind, unsigned axis) {
     const IrAttr *axes = ir_attr(fold, "axes");
-    if (fold->opcode != IR_TILE_REDUCE || strcmp(ir_attr_str(fold, "kind", ""), kind) != 0) return false;
+    if (fold->opcode != IR_TILE_REDUCE || ir_op_kind(fold) != kind) return false;
     return axes->count == 1 && axes->ints[0] == (int64_t)axis;
 }
 
@@ -38,7 +38,7 @@ static bool is_only_summed(const IrValue *v, unsigned axis, int depth) {
             if (!is_only_summed(&op->results[0], axis, depth - 1)) return false;
         } else if (op->opcode == IR_TILE_GEMM) {
             if (use->index != 0 || axis + 1 != v->type->rank || ir_attr_bool(op, "trans_a")) return false;
-        } else if (!is_along(op, "add", axis)) {
+        } else if (!is_along(op, IR_KIND_ADD, axis)) {
             return false;
         }
     }
@@ -60,7 +60,7 @@ static bool is_masked_once(const IrValue *v, unsigned axis) {
     for (const IrUse *use = v->uses; use; use = use->next) {
         const IrOp *power = exponential_of(use);
         if (power && !is_only_summed(&power->results[0], axis, DEPTH)) return false;
-        if (!power && !is_along(use->op, "max", axis)) return false;
+        if (!power && !is_along(use->op, IR_KIND_MAX, axis)) return false;
         powers += power != NULL, maxima += power == NULL;
     }
     return maxima && powers;

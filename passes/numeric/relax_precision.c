@@ -122,7 +122,7 @@ static bool is_loaded(const Reach *r, const char *name) {
 
 /* A store to a result, which nothing reads again. */
 static bool is_last_store(const Reach *r, const IrOp *op, unsigned index) {
-    if (op->opcode != IR_TILE_STORE || index != 0 || strcmp(ir_attr_str(op, "mode", "set"), "set") != 0) return false;
+    if (op->opcode != IR_TILE_STORE || index != 0 || ir_op_mode(op) != IR_KIND_SET) return false;
     const IrBlock *body = op->block;
     while (body->parent) body = body->parent->block;
     const IrParam *p = param_of(body->func, op->operands[1]);
@@ -150,8 +150,8 @@ static bool keeps_error(const IrOp *op, unsigned index) {
     case IR_FMA:
         return not_negative(&op->results[0]);
     case IR_TILE_REDUCE: {
-        const char *kind = ir_attr_str(op, "kind", "");
-        return strcmp(kind, "max") == 0 || strcmp(kind, "min") == 0 || (strcmp(kind, "add") == 0 && not_negative(op->operands[0]));
+        IrKind kind = ir_op_kind(op);
+        return kind == IR_KIND_MAX || kind == IR_KIND_MIN || (kind == IR_KIND_ADD && not_negative(op->operands[0]));
     }
     default:
         return moves_lanes(op);
@@ -313,7 +313,7 @@ static void join_argument(PassContext *ctx, IrOp *op) {
     if (!is_positive(product->operands[1])) return;
     OpList folds = {0};
     for (const IrUse *use = product->results[0].uses; use; use = use->next) {
-        if (use->op->opcode != IR_TILE_REDUCE || strcmp(ir_attr_str(use->op, "kind", ""), "max") != 0) return;
+        if (use->op->opcode != IR_TILE_REDUCE || ir_op_kind(use->op) != IR_KIND_MAX) return;
         VEC_PUSH(ctx->scratch, &folds, use->op);
     }
     for (size_t i = 0; i < folds.len; i++) scale_maximum(folds.data[i], product);
@@ -380,7 +380,7 @@ static bool may_flush(const IrOp *op) {
     for (const IrUse *use = op->results[0].uses; use; use = use->next) {
         const IrValue *made = use->op->result_count ? &use->op->results[0] : NULL;
         if (use->op->opcode == IR_CAST && is_float(made, 16) && are_factors(made)) continue;
-        bool adds = use->op->opcode == IR_TILE_REDUCE && strcmp(ir_attr_str(use->op, "kind", ""), "add") == 0 && same_axes(use->op, most);
+        bool adds = use->op->opcode == IR_TILE_REDUCE && ir_op_kind(use->op) == IR_KIND_ADD && same_axes(use->op, most);
         if (!adds || (!own && !is_running_total(made, least))) return false;
     }
     return true;

@@ -47,9 +47,7 @@ static bool is_taken(const Axes *axes, const IrOp *op, size_t index, unsigned *s
         return true;
     }
     bool access = op->opcode == IR_TILE_LOAD || op->opcode == IR_TILE_STORE;
-    if (access)
-        return !strchr(ir_attr_str(op, "axes", ""), 'g') && !ir_attr(op, "steps") &&
-               !(op->opcode == IR_TILE_LOAD && is_stored_to(op->operands[0]));
+    if (access) return !slice_gathers(op) && !ir_attr(op, "steps") && !(op->opcode == IR_TILE_LOAD && is_stored_to(op->operands[0]));
     return op->opcode == IR_PARALLEL || op->opcode == IR_CONST || op->opcode == IR_TILE_BROADCAST || op->opcode == IR_TILE_IOTA ||
            is_terminator(op) || is_scalar_arithmetic(op) || ir_has_trait(op, IR_ELEMENTWISE);
 }
@@ -68,7 +66,7 @@ static bool is_scanned_along(const Axes *axes, const OpList *ops, size_t index) 
         const IrOp *op = ops->data[i];
         if (!is_taken(axes, op, index, &scans, &reverse)) return false;
         if (op->opcode != IR_TILE_STORE) continue;
-        if (!axes_touch(axes, op, index) || strcmp(ir_attr_str(op, "mode", "set"), "set") != 0) return false;
+        if (!axes_touch(axes, op, index) || ir_op_mode(op) != IR_KIND_SET) return false;
         store = op, stores++;
     }
     return scans && stores == 1 && is_plain_nest(ops, store->block);

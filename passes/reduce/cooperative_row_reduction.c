@@ -114,11 +114,11 @@ static bool is_kept_alive(const AxisClass *c) {
 }
 
 static bool is_plain_fold(const Axes *axes, size_t index, const IrOp *op) {
-    static const char *const kinds[] = {"add", "mul", "max", "min"};
+    static const IrKind kinds[] = {IR_KIND_ADD, IR_KIND_MUL, IR_KIND_MAX, IR_KIND_MIN};
     Dtype dtype = op->results[0].type->dtype;
     bool known = false;
     if (op->opcode != IR_TILE_REDUCE || op->results[0].type->rank || axes_find(axes, op->operands[0], index) != 0) return false;
-    for (size_t i = 0; i < COUNT_OF(kinds); i++) known |= strcmp(kinds[i], ir_attr_str(op, "kind", "")) == 0;
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) known |= kinds[i] == ir_op_kind(op);
     return known && dtype == op->operands[0]->type->dtype && dtype_size(dtype) >= 4;
 }
 
@@ -162,7 +162,7 @@ static bool read_part_lanes(Rows *r) {
 static bool is_whole(Rows *r, const IrOp *load, unsigned axis) {
     IrModule *m = r->ctx->module;
     unsigned operand, tensor_axis;
-    if (ir_attr(load, "pad") || strchr(ir_attr_str(load, "axes", ""), 'g') || slice_step(load, axis) != 1) return false;
+    if (ir_attr(load, "pad") || slice_gathers(load) || slice_step(load, axis) != 1) return false;
     if (!slice_operand(load, axis, &operand, &tensor_axis) || !is_zero(m, load->operands[operand])) return false;
     const Aff *end = ir_aff_of(m, load->operands[operand + 1]), *extent = load->operands[0]->type->extents[tensor_axis];
     return end == extent && load->results[0].type->extents[axis] == extent;
@@ -202,7 +202,7 @@ static bool folds_on(const Rows *r, const IrOp *reduce) {
     const IrOp *load = reduce->operands[0]->def, *fold;
     if (reduce->opcode != IR_TILE_REDUCE || !load || load->opcode != IR_TILE_LOAD) return false;
     fold = fold_of(r, workspace_of(r->finish.func, load->operands[0]));
-    return fold && strcmp(ir_attr_str(reduce, "kind", ""), ir_attr_str(fold, "kind", "")) == 0;
+    return fold && ir_op_kind(reduce) == ir_op_kind(fold);
 }
 
 static IrOp *store_named(const Rows *r, const char *name) {
@@ -215,7 +215,7 @@ static IrOp *store_named(const Rows *r, const char *name) {
 
 static bool read_finish_load(Rows *r, const IrOp *load, IrValue *row) {
     const char *axes = ir_attr_str(load, "axes", "");
-    unsigned p = axes[0] == 'r';
+    unsigned p = axes[0] == IR_LETTER_RANGE;
     if (strcmp(axes, "pr") != 0 && strcmp(axes, "rp") != 0) return false;
     if (load->operands[p ? 3 : 1] != row || !is_whole(r, load, 0) || load->results[0].type->rank != 1) return false;
     if (r->row_axis != 2 && r->row_axis != p) return false;
@@ -257,7 +257,7 @@ static bool is_of_chunk(Rows *r, const IrOp *op, unsigned axis, unsigned *operan
     IrModule *m = r->ctx->module;
     unsigned tensor_axis;
     int64_t tile = axes_class(r->map_axes, r->map_class)->constant;
-    if (strchr(ir_attr_str(op, "axes", ""), 'g') || slice_step(op, axis) != 1) return false;
+    if (slice_gathers(op) || slice_step(op, axis) != 1) return false;
     if (!slice_operand(op, axis, operand, &tensor_axis)) return false;
     const Aff *begin = ir_aff_of(m, op->operands[*operand]), *end = ir_aff_of(m, op->operands[*operand + 1]);
     if (begin->kind == AFF_CONST || end != aff_add(m->affs, begin, aff_const(m->affs, tile))) return false;
@@ -322,7 +322,7 @@ static bool reads_again(Rows *r, IrOp *load) {
     IrSlice slice = ir_slice(load);
     for (unsigned a = 0; a < slice.rank; a++) {
         unsigned k = slice.axes[a].operand;
-        if (slice.axes[a].letter == 'p' && !is_same_index(r, first->operands[k], load->operands[k])) return false;
+        if (slice.axes[a].letter == IR_LETTER_POINT && !is_same_index(r, first->operands[k], load->operands[k])) return false;
     }
     return true;
 }
@@ -429,7 +429,7 @@ static bool may_pipeline(const Rows *r) {
     int64_t room = t->shared_bytes_sm / pipelined_shape.blocks,
             own = pipelined_shape.threads * pipelined_shape.lanes * (int64_t)dtype_size(r->load->operands[0]->type->dtype);
     for (unsigned i = 0; i < r->fold_count; i++)
-        if (strcmp(ir_attr_str(r->folds[i], "kind", ""), "add") != 0 || r->folds[i]->results[0].type->dtype != DTYPE_F32) return false;
+        if (ir_op_kind(r->folds[i]) != IR_KIND_ADD || r->folds[i]->results[0].type->dtype != DTYPE_F32) return false;
     return target_has(t, TARGET_CP_ASYNC) && own < (room < t->shared_bytes_block ? room : t->shared_bytes_block);
 }
 

@@ -48,8 +48,7 @@ static bool is_plain(const IrOp *op) {
 static bool take_load(Rematerialize *n, const IrOp *load) {
     const IrType *t = load->results[0].type;
     AffCtx *c = n->ctx->module->affs;
-    if (is_stored_to(load->operands[0]) || load->operands[0]->def || ir_attr(load, "steps") || strchr(ir_attr_str(load, "axes", ""), 'g'))
-        return false;
+    if (is_stored_to(load->operands[0]) || load->operands[0]->def || ir_attr(load, "steps") || slice_gathers(load)) return false;
     if (t->rank > 1 || (t->rank && !aff_over_symbols(t->extents[0]))) return false;
     n->lanes = aff_max(c, n->lanes, lanes_of(n->ctx->module, t));
     return true;

@@ -90,11 +90,12 @@ static bool reads_all(Fold *f) {
     IrSlice slice = ir_slice(f->load);
     const IrType *tensor = f->load->operands[0]->type;
     unsigned row = slice.rank - 2, column = slice.rank - 1;
-    if (slice.rank < 2 || slice.axes[row].letter != 'r' || slice.axes[column].letter != 'r') return false;
+    if (slice.rank < 2 || slice.axes[row].letter != IR_LETTER_RANGE || slice.axes[column].letter != IR_LETTER_RANGE) return false;
     if (slice.axes[row].step != 1 || slice.axes[column].step != 1 || ir_attr(f->load, "pad")) return false;
     IrValue *variable = f->loop->regions[0]->args[0], **operands = f->load->operands;
     for (unsigned i = 0; i < row; i++)
-        if (slice.axes[i].letter != 'p' || aff_depends_on(ir_aff_of(m, operands[slice.axes[i].operand]), variable)) return false;
+        if (slice.axes[i].letter != IR_LETTER_POINT || aff_depends_on(ir_aff_of(m, operands[slice.axes[i].operand]), variable))
+            return false;
     f->rank = slice.rank;
     f->rows = tensor->extents[row], f->columns = tensor->extents[column];
     int64_t constant, step;
@@ -129,7 +130,7 @@ static bool folds_rows(const IrOp *reduce) {
 static bool rounds(const IrOp *reduce) {
     Dtype dtype = reduce->results[0].type->dtype;
     if (reduce->opcode == IR_TILE_ARG || !dtype_is_float(dtype) || dtype_size(dtype) >= 4) return false;
-    IrOpcode combine = reduce_opcode(ir_attr_str(reduce, "kind", ""));
+    IrOpcode combine = reduce_opcode(ir_op_kind(reduce));
     return combine == IR_ADD || combine == IR_MUL;
 }
 
@@ -189,7 +190,7 @@ static unsigned leading_operands(const IrOp *load, unsigned rank, IrValue **oper
     IrSlice slice = ir_slice(load);
     for (unsigned i = 0; i + 2 < rank; i++) {
         operands[i] = load->operands[slice.axes[i].operand];
-        axes[i] = 'p';
+        axes[i] = IR_LETTER_POINT;
     }
     return rank - 2;
 }
@@ -230,7 +231,7 @@ static void make_fold(const Fold *f, IrFunc *func) {
     IrValue *operands[IR_SLICE_MAX_RANK + 4] = {&reduce->results[0], param_named(func, f->workspace)};
     char axes[IR_SLICE_MAX_RANK] = {0};
     unsigned n = leading_operands(load, f->rank, operands + 2, axes);
-    axes[n] = 'r';
+    axes[n] = IR_LETTER_RANGE;
     operands[n + 2] = load->operands[column], operands[n + 3] = load->operands[column + 1];
     ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, n + 4, operands, 0, NULL), "axes", axes);
     int64_t step;
@@ -252,7 +253,7 @@ static void finish_arg(const Fold *f, IrOp *load, IrOp *arg, IrValue *group) {
     IrValue *operands[IR_SLICE_MAX_RANK + 3] = {load->operands[0]};
     char axes[IR_SLICE_MAX_RANK + 1] = {0};
     unsigned n = leading_operands(load, f->rank, operands + 1, axes);
-    axes[n] = axes[n + 1] = 'g';
+    axes[n] = axes[n + 1] = IR_LETTER_GATHER;
     operands[n + 1] = row, operands[n + 2] = column;
     const IrType *type = ir_type_with_dtype(b.module, group->type, load->results[0].type->dtype);
     IrOp *again = ir_op_create(&b, IR_TILE_LOAD, n + 3, operands, 1, &type);
@@ -274,7 +275,7 @@ static void make_finish(const Fold *f, IrFunc *func) {
     IrValue *operands[IR_SLICE_MAX_RANK + 5] = {workspace};
     char axes[IR_SLICE_MAX_RANK + 1] = {0};
     unsigned n = leading_operands(load, f->rank, operands + 1, axes), column = ir_slice(load).axes[f->rank - 1].operand;
-    axes[n] = axes[n + 1] = 'r';
+    axes[n] = axes[n + 1] = IR_LETTER_RANGE;
     operands[n + 1] = ir_const_index(&b, 0), operands[n + 2] = ir_const_index(&b, f->group);
     operands[n + 3] = load->operands[column], operands[n + 4] = load->operands[column + 1];
     const IrType *type = ir_type_tile(m, dtype, 2, extents, NULL);

@@ -106,7 +106,7 @@ static bool is_plain(const Split *s) {
         if (op->opcode == IR_TILE_LOAD && is_stored_to(op->operands[0])) return false;
         if (is_repeatable(op)) continue;
         if (op->opcode != IR_TILE_STORE || op->block != s->loop->block || i < s->at) return false;
-        if (strcmp(ir_attr_str(op, "mode", "set"), "set") != 0) return false;
+        if (ir_op_mode(op) != IR_KIND_SET) return false;
     }
     return true;
 }
@@ -381,7 +381,7 @@ static void sum_parts(const Split *s, IrFunc *func, IrBuilder *b, IrValue *row, 
     IrValue *from[] = {param_named(func, s->pieces[i]), first, ir_binary(&in, IR_ADD, first, at_once), row, zero, columns};
     IrOp *load = ir_op_create(&in, IR_TILE_LOAD, COUNT_OF(from), from, 1, &several);
     ir_attr_set_str(load, "axes", "rpr");
-    IrValue *sum = ir_binary(&in, IR_ADD, loop->regions[0]->args[1], tile_reduced(&in, ir_result(load, 0), "add", 0, false, one));
+    IrValue *sum = ir_binary(&in, IR_ADD, loop->regions[0]->args[1], tile_reduced(&in, ir_result(load, 0), IR_KIND_ADD, 0, false, one));
     ir_yield(&in, 1, &sum);
     IrValue *to[] = {ir_result(loop, 0), param_named(func, s->sums[i]), row, zero, columns};
     ir_attr_set_str(ir_op_create(b, IR_TILE_STORE, COUNT_OF(to), to, 0, NULL), "axes", "pr");

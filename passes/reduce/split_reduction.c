@@ -71,7 +71,7 @@ static bool is_whole_load(const SplitReduction *s, const IrOp *load) {
     unsigned operand, tensor_axis;
     int64_t begin;
     int axis = axes_find(s->axes, &load->results[0], s->index);
-    if (axis < 0 || strchr(ir_attr_str(load, "axes", ""), 'g') || ir_attr(load, "pad") || is_stored_to(load->operands[0])) return false;
+    if (axis < 0 || slice_gathers(load) || ir_attr(load, "pad") || is_stored_to(load->operands[0])) return false;
     if (!slice_operand(load, (unsigned)axis, &operand, &tensor_axis) || slice_step(load, (unsigned)axis) != 1) return false;
     const Aff *extent = axes_class(s->axes, s->index)->extent, *end = ir_aff_of(m, load->operands[operand + 1]);
     bool all = end == extent || (end == load->operands[0]->type->extents[tensor_axis] && load->results[0].type->extents[axis] == extent);
@@ -93,20 +93,20 @@ static bool is_plain_arg(const SplitReduction *s, const IrOp *op) {
     if (!load || load->opcode != IR_TILE_LOAD || ir_attr(load, "steps") || op->results[0].type->dtype != DTYPE_I64) return false;
     IrSlice slice = ir_slice(load);
     unsigned axes = 0;
-    for (unsigned i = 0; i < slice.rank; i++) axes += slice.axes[i].letter == 'r';
+    for (unsigned i = 0; i < slice.rank; i++) axes += slice.axes[i].letter == IR_LETTER_RANGE;
     return axes == load->results[0].type->rank;
 }
 
 /* Is it a sum, product or extreme along the axis alone, whose parts lose nothing in memory? */
 static bool is_plain_fold(const SplitReduction *s, const IrOp *op) {
-    static const char *const kinds[] = {"add", "mul", "max", "min"};
+    static const IrKind kinds[] = {IR_KIND_ADD, IR_KIND_MUL, IR_KIND_MAX, IR_KIND_MIN};
     if (op->opcode == IR_TILE_ARG) return is_plain_arg(s, op);
     const IrAttr *axes = ir_attr(op, "axes");
-    const char *kind = ir_attr_str(op, "kind", "");
+    IrKind kind = ir_op_kind(op);
     Dtype dtype = op->results[0].type->dtype;
     if (op->opcode != IR_TILE_REDUCE || axes->count != 1 || axes->ints[0] != axes_find(s->axes, op->operands[0], s->index)) return false;
     bool known = false;
-    for (size_t i = 0; i < COUNT_OF(kinds); i++) known |= strcmp(kinds[i], kind) == 0;
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) known |= kinds[i] == kind;
     bool sums = reduce_opcode(kind) == IR_ADD || reduce_opcode(kind) == IR_MUL;
     return known && dtype == op->operands[0]->type->dtype && !(sums && dtype_is_float(dtype) && dtype_size(dtype) < 4);
 }
@@ -266,13 +266,14 @@ static bool find(SplitReduction *s) {
 /* ---- Parts in place of results ---- */
 
 /* Does the function only load the workspace, whole along the axis, to reduce it along that axis by that kind? */
-static bool reads_to_fold(IrModule *m, const IrValue *memory, unsigned axis, const char *kind) {
+static bool reads_to_fold(IrModule *m, const IrValue *memory, unsigned axis, IrKind kind) {
     for (const IrUse *use = memory->uses; use; use = use->next) {
         IrOp *load = use->op;
         int64_t begin;
         if (load->opcode != IR_TILE_LOAD || use->index != 0) return false;
         IrSlice slice = ir_slice(load);
-        if (slice.axes[axis].letter != 'r' || slice.axes[axis].step != 1 || slice.gather_axis >= 0 || ir_attr(load, "pad")) return false;
+        if (slice.axes[axis].letter != IR_LETTER_RANGE || slice.axes[axis].step != 1 || slice.gather_axis >= 0 || ir_attr(load, "pad"))
+            return false;
         unsigned operand = slice.axes[axis].operand;
         const Aff *extent = memory->type->extents[axis];
         if (!aff_is_const(ir_aff_of(m, load->operands[operand]), &begin) || begin) return false;
@@ -280,7 +281,7 @@ static bool reads_to_fold(IrModule *m, const IrValue *memory, unsigned axis, con
             return false;
         for (const IrUse *user = load->results[0].uses; user; user = user->next) {
             const IrAttr *axes = ir_attr(user->op, "axes");
-            if (user->op->opcode != IR_TILE_REDUCE || strcmp(ir_attr_str(user->op, "kind", ""), kind) != 0) return false;
+            if (user->op->opcode != IR_TILE_REDUCE || ir_op_kind(user->op) != kind) return false;
             if (axes->count != 1 || axes->ints[0] != slice.axes[axis].axis) return false;
         }
     }
@@ -288,7 +289,7 @@ static bool reads_to_fold(IrModule *m, const IrValue *memory, unsigned axis, con
 }
 
 /* The axis of the workspace along which all other kernels reduce it; -1: none. */
-static int axis_to_fold(const SplitReduction *s, const char *workspace, const char *kind) {
+static int axis_to_fold(const SplitReduction *s, const char *workspace, IrKind kind) {
     IrModule *m = s->ctx->module;
     const IrType *type = param_named(s->func, workspace)->type;
     for (unsigned axis = 0; axis < type->rank; axis++) {
@@ -317,7 +318,7 @@ static bool may_stay_in_place(SplitReduction *s) {
         if (memory->def || memory->type->strides || s->func->params[memory->index].kind != IR_PARAM_WORKSPACE) return false;
         if (memory->uses->next || strspn(axes, "p") != strlen(axes)) return false;
         s->workspaces[i] = s->func->params[memory->index].name;
-        int axis = axis_to_fold(s, s->workspaces[i], ir_attr_str(fold, "kind", ""));
+        int axis = axis_to_fold(s, s->workspaces[i], ir_op_kind(fold));
         if (axis < 0) return false;
         s->axis[i] = (unsigned)axis;
     }
@@ -402,10 +403,10 @@ static unsigned parts_slice(const SplitReduction *s, IrBuilder *b, const IrOp *f
                             IrValue *last, IrValue **operands, char *axes) {
     unsigned n = 0, own = fold_axis(fold);
     const IrType *t = fold->operands[0]->type;
-    axes[0] = 'p';
+    axes[0] = IR_LETTER_POINT;
     operands[n++] = number;
     for (unsigned a = 0; a < t->rank; a++) {
-        axes[a + 1] = a == own && !last ? 'p' : 'r';
+        axes[a + 1] = a == own && !last ? IR_LETTER_POINT : IR_LETTER_RANGE;
         operands[n++] = a == own ? first : ir_const_index(b, 0);
         if (a == own && last) operands[n++] = last;
         if (a != own)
@@ -499,8 +500,8 @@ static void finish_arg(IrOp *arg, IrValue *index) {
     char axes[IR_SLICE_MAX_RANK + 1] = {0};
     for (unsigned i = 0; i < slice.rank; i++) {
         IrValue *begin = load->operands[slice.axes[i].operand];
-        bool along = slice.axes[i].letter == 'r', other = along && slice.axes[i].axis != own;
-        axes[i] = along ? 'g' : 'p';
+        bool along = slice.axes[i].letter == IR_LETTER_RANGE, other = along && slice.axes[i].axis != own;
+        axes[i] = along ? IR_LETTER_GATHER : IR_LETTER_POINT;
         operands[i + 1] = along ? index : begin;
         if (other) operands[i + 1] = ir_binary(&b, IR_ADD, tile_iota(&b, index->type, slice.axes[i].axis), ir_cast(&b, begin, number));
     }

@@ -159,7 +159,10 @@ static bool has_neutral(const IrOp *by) {
 
 static IrValue *neutral_of(IrBuilder *b, const IrOp *by) {
     const IrType *type = by->results[0].type;
-    const char *kind = by->opcode == IR_MUL ? "mul" : by->opcode == IR_MAX ? "max" : by->opcode == IR_MIN ? "min" : "add";
+    IrKind kind = by->opcode == IR_MUL   ? IR_KIND_MUL
+                  : by->opcode == IR_MAX ? IR_KIND_MAX
+                  : by->opcode == IR_MIN ? IR_KIND_MIN
+                                         : IR_KIND_ADD;
     return ir_const_float(b, type, by->opcode == IR_ADD && dtype_is_float(type->dtype) ? -0.0 : reduce_identity(kind, type->dtype));
 }
 
@@ -221,7 +224,7 @@ static bool finds(RollingWindow *r, IrOp *map) {
 /* ---- The code ---- */
 
 static void barrier(IrBuilder *b) {
-    ir_attr_set_str(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block");
+    ir_set_scope(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), IR_SCOPE_BLOCK);
 }
 
 static void commit(IrBuilder *b) {

@@ -24,9 +24,9 @@ static const Aff *thread_leaf(void *ctx, const Aff *leaf) {
     if (leaf->kind != AFF_VAR) return NULL;
     IrValue *v = (IrValue *)leaf->var;
     const IrOp *def = v->def;
-    const char *name = def && def->opcode == IR_SPECIAL ? ir_attr_str(def, "name", "") : "";
-    if (strcmp(name, "lane") == 0) return aff_const(t->s->w.m->affs, t->lane);
-    if (strcmp(name, "warp") == 0) return aff_const(t->s->w.m->affs, t->warp);
+    IrSpecial special = def ? ir_op_special(def) : IR_SPECIAL_NONE;
+    if (special == IR_SPECIAL_LANE) return aff_const(t->s->w.m->affs, t->lane);
+    if (special == IR_SPECIAL_WARP) return aff_const(t->s->w.m->affs, t->warp);
     t->foreign = t->foreign || ir_uniformity(v) > IR_UNIFORM_BLOCK;
     return NULL;
 }
@@ -328,9 +328,9 @@ bool window_stage_has_lines(const WindowStage *s) {
     return alone;
 }
 
-static IrValue *special(const IrFunc *f, const char *name) {
+static IrValue *special(const IrFunc *f, IrSpecial which) {
     for (IrOp *op = f->body->first; op; op = op->next)
-        if (op->opcode == IR_SPECIAL && strcmp(ir_attr_str(op, "name", ""), name) == 0) return ir_result(op, 0);
+        if (ir_op_special(op) == which) return ir_result(op, 0);
     return NULL;
 }
 
@@ -369,7 +369,7 @@ WindowStage *window_stage_plan(const Window *w, int64_t each, WindowMemory *memo
     int64_t warps = ir_func_int(f, IR_FN_NUM_WARPS, 0);
     if (warps < 1 || warps > 1 << WARP_BITS || warps & (warps - 1) || ir_func_cluster(f) > 1 || !is_together(w->outermost)) return NULL;
     WindowStage *s = ARENA_NEW(w->ctx->scratch, WindowStage);
-    *s = (WindowStage){.w = *w, .lane = special(f, "lane"), .warp = special(f, "warp"), .memory = memory};
+    *s = (WindowStage){.w = *w, .lane = special(f, IR_SPECIAL_LANE), .warp = special(f, IR_SPECIAL_WARP), .memory = memory};
     while (1 << s->warp_bits < warps) s->warp_bits++;
     if (!s->lane || (s->warp_bits && !s->warp) || !add_members(s) || !find_axes(s) || !put_contiguous_first(s)) return NULL;
     if (is_alike_in_lanes(s)) return NULL;
@@ -571,7 +571,7 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
 }
 
 static void barrier(IrBuilder *b) {
-    ir_attr_set_str(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block");
+    ir_set_scope(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), IR_SCOPE_BLOCK);
 }
 
 int64_t window_stage_bytes(const WindowStage *s) {

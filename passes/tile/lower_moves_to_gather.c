@@ -111,9 +111,9 @@ static IrValue *merged(Move *v, unsigned axis) {
         char axes[IR_SLICE_MAX_RANK + 1] = {0};
         unsigned count = 1;
         for (unsigned i = 0; i < from->rank; i++) {
-            axes[i] = i == axis + 1 ? 'p' : 'r';
+            axes[i] = i == axis + 1 ? IR_LETTER_POINT : IR_LETTER_RANGE;
             operands[count++] = ir_const_index(v->b, i == axis + 1 ? k : 0);
-            if (axes[i] == 'r') operands[count++] = ir_aff_emit(v->b, from->extents[i]);
+            if (axes[i] == IR_LETTER_RANGE) operands[count++] = ir_aff_emit(v->b, from->extents[i]);
         }
         IrOp *extract = ir_op_create(v->b, IR_TILE_EXTRACT, count, operands, 1, &column_type);
         ir_attr_set_str(extract, "axes", axes);

@@ -109,8 +109,8 @@ static bool is_plain(const OpList *ops, const Axes *axes, size_t index) {
         bool control = op->opcode == IR_FOR || op->opcode == IR_IF;
         bool access = op->opcode == IR_TILE_LOAD || op->opcode == IR_TILE_STORE;
         if (control || ir_has_trait(op, IR_ALONG) || op->opcode == IR_TILE_ARG || op->opcode == IR_TILE_GEMM) return false;
-        if (op->opcode == IR_TILE_STORE && strcmp(ir_attr_str(op, "mode", "set"), "set") != 0) return false;
-        if (access && (strchr(ir_attr_str(op, "axes", ""), 'g') || ir_attr(op, "steps"))) return false;
+        if (op->opcode == IR_TILE_STORE && ir_op_mode(op) != IR_KIND_SET) return false;
+        if (access && (slice_gathers(op) || ir_attr(op, "steps"))) return false;
         if (op->opcode == IR_TILE_LOAD && is_stored_to(op->operands[0])) return false;
         bool moves = ir_has_trait(op, IR_MOVES) && op->opcode != IR_TILE_BROADCAST;
         if (moves) return false;

@@ -41,7 +41,7 @@ static bool ends_neutral(PassContext *ctx, IrOp *op, unsigned operand, unsigned 
     bool gemm = op->opcode == IR_TILE_GEMM, reduce = op->opcode == IR_TILE_REDUCE;
     if ((!gemm && !reduce) || !load || load->opcode != IR_TILE_LOAD) return false;
     const IrAttr *pad = ir_attr(load, "pad");
-    double neutral = gemm ? 0 : reduce_identity(ir_attr_str(op, "kind", "add"), load->results[0].type->dtype);
+    double neutral = gemm ? 0 : reduce_identity(ir_op_kind(op), load->results[0].type->dtype);
     if (!pad || pad->number != neutral || !slice_operand(load, axis, &at, &tensor_axis)) return false;
     IrModule *m = ctx->module;
     const Aff *lanes = aff_sub(m->affs, ir_aff_of(m, load->operands[at + 1]), ir_aff_of(m, load->operands[at]));
@@ -55,7 +55,7 @@ static void end_operand(IrOp *op, unsigned operand) {
     char axes[PRESENCE_MAX_RANK + 1] = {0};
     unsigned rank = tile->type->rank;
     for (unsigned i = 0; i < rank; i++) {
-        axes[i] = 'r';
+        axes[i] = IR_LETTER_RANGE;
         operands[1 + 2 * i] = ir_const_index(&b, 0);
         operands[2 + 2 * i] = ir_aff_emit(&b, tile->type->extents[i]);
     }

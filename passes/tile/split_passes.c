@@ -277,7 +277,7 @@ const IrOp *rows_that_share(PassContext *ctx, const OpList *ops, const Axes *axe
     for (size_t i = 0; loop && i < ops->len; i++) {
         const IrOp *op = ops->data[i];
         if ((op->opcode != IR_TILE_LOAD && op->opcode != IR_TILE_STORE) || !axes_touch(axes, op, index)) continue;
-        if (op->opcode == IR_TILE_STORE || strchr(ir_attr_str(op, "axes", ""), 'g')) return NULL;
+        if (op->opcode == IR_TILE_STORE || slice_gathers(op)) return NULL;
         bool of_row = is_own(ctx->module, op, loop->regions[0]->args[0]);
         own |= of_row, shared |= !of_row;
     }

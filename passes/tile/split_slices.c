@@ -61,14 +61,14 @@ static IrValue *repeated(Slice *s, IrValue *total, const IrType *type) {
     return ir_result(op, 0);
 }
 
-static IrValue *splat(IrBuilder *b, const char *kind, const IrType *type) {
+static IrValue *splat(IrBuilder *b, IrKind kind, const IrType *type) {
     return tile_splat(b, type, reduce_identity(kind, type->dtype));
 }
 
 /* What the scan has before its first lane. */
 static IrValue *begin_of(IrBuilder *b, const Slice *s, const IrOp *scan) {
     if (scan->operand_count > 2) return scan->operands[2];
-    return splat(b, is_linear(scan) ? "add" : ir_attr_str(scan, "kind", "add"), total_type(s, scan));
+    return splat(b, is_linear(scan) ? IR_KIND_ADD : ir_op_kind(scan), total_type(s, scan));
 }
 
 static IrValue *linear_of(Slice *s, const IrOp *scan, IrValue *const *from, bool exclusive) {
@@ -89,7 +89,7 @@ static IrValue *recur_from(Slice *s, const IrOp *scan, IrValue *b, IrValue *a, I
         int64_t at = i == axis && !ir_attr_bool(scan, "reverse") ? s->chunk - 1 : 0;
         slice[1 + 2 * i] = ir_const_index(s->b, at);
         slice[2 + 2 * i] = i == axis ? ir_const_index(s->b, at + 1) : ir_aff_emit(s->b, b->type->extents[i]);
-        axes[i] = 'r';
+        axes[i] = IR_LETTER_RANGE;
     }
     const IrType *type = total_type(s, scan);
     IrOp *lane = ir_op_create(s->b, IR_TILE_EXTRACT, 2 * b->type->rank + 1, slice, 1, &type);
@@ -138,7 +138,7 @@ static IrValue *last_behind(Slice *s, IrOp *scan) {
 /* Of a scan that the loop over chunks does not carry, as it goes the other way or as there are many: the total of the chunks that come
  * before this one in the scan's own direction, in a loop that makes them once more. Scans that feed it do so too. */
 static IrValue *total_behind(Slice *s, IrOp *scan) {
-    const char *kind = ir_attr_str(scan, "kind", "add");
+    IrKind kind = ir_op_kind(scan);
     const IrType *type = total_type(s, scan);
     count_anew(s, scan);
     Slice outer = *s;
@@ -177,7 +177,7 @@ static IrValue *recur_chunk(Slice *s, IrOp *scan, IrOp *copy, unsigned k) {
 
 /* The chunk's own scan after the total of the chunks before; the total goes on. */
 static IrValue *scan_chunk(Slice *s, IrOp *scan, IrOp *copy) {
-    const char *kind = ir_attr_str(scan, "kind", "add");
+    IrKind kind = ir_op_kind(scan);
     unsigned k = 0;
     while (k < s->scan_count && s->scans[k] != scan) k++;
     if (is_linear(scan)) return recur_chunk(s, scan, copy, k);
@@ -335,7 +335,7 @@ static void add_chunk(Slice *s, const Together *t, IrValue **sums) {
         IrOp *fill = ir_op_create(s->b, IR_TILE_FILL, 1, &part, 1, &t->inits[i]->type);
         ir_attr_copy(fill, t->inits[i]->def, "value");
         ir_attr_set_int(fill, "axis", t->axis[i]);
-        sums[i] = ir_binary(s->b, reduce_opcode(ir_attr_str(t->ops[i], "kind", "add")), sums[i], &fill->results[0]);
+        sums[i] = ir_binary(s->b, reduce_opcode(ir_op_kind(t->ops[i])), sums[i], &fill->results[0]);
     }
 }
 
@@ -380,8 +380,7 @@ void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count) {
     for (size_t i = 0; i < count; i++) {
         IrValue *x = ops[i]->operands[0];
         t.axis[i] = axes_find(s->axes, x, s->index);
-        t.inits[i] =
-            splat(&before, ir_attr_str(ops[i], "kind", "add"), type_with_extent(s->ctx->module, x->type, (unsigned)t.axis[i], s->chunk));
+        t.inits[i] = splat(&before, ir_op_kind(ops[i]), type_with_extent(s->ctx->module, x->type, (unsigned)t.axis[i], s->chunk));
         t.inits[i]->name = ops[i]->results[0].name;
         pairs = pairs && collect_loads(s, &seen, x, &loads);
     }
@@ -410,8 +409,8 @@ void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count) {
 }
 
 /* Is the value better than the best before? NaN is better than every number. */
-static IrValue *is_better(IrBuilder *b, const char *kind, IrValue *value, IrValue *best) {
-    bool largest = strcmp(kind, "max") == 0;
+static IrValue *is_better(IrBuilder *b, IrKind kind, IrValue *value, IrValue *best) {
+    bool largest = kind == IR_KIND_MAX;
     IrValue *more = largest ? ir_binary(b, IR_LT, best, value) : ir_binary(b, IR_LT, value, best);
     if (!dtype_is_float(value->type->dtype)) return more;
     IrValue *nan = ir_binary(b, IR_AND, ir_binary(b, IR_NE, value, value), ir_binary(b, IR_EQ, best, best));
@@ -433,7 +432,7 @@ static IrValue *index_of_best(Slice *s, IrBuilder *b, const IrOp *op, int axis, 
 /* Each lane carries its best and the chunk that it was in; from the last chunk to the first, an equal one is taken. */
 void pass_for_arg(Slice *s, IrOp *op) {
     IrModule *m = s->ctx->module;
-    const char *kind = ir_attr_str(op, "kind", "max");
+    IrKind kind = ir_op_kind(op);
     IrValue *x = op->operands[0];
     int axis = axes_find(s->axes, x, s->index);
     const IrType *type = type_with_extent(m, x->type, (unsigned)axis, s->chunk), *number = ir_type_scalar(m, DTYPE_I32);

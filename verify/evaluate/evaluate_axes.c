@@ -8,17 +8,14 @@ static bool complain(const char **complaint, const char *text) {
     return false;
 }
 
-static bool scan_kind(Node *node, const char *kind) {
-    static const struct {
-        const char *name;
-        ReduceKind kind;
-    } kinds[] = {{"add", REDUCE_ADD}, {"linear", REDUCE_ADD}, {"mul", REDUCE_MUL}, {"max", REDUCE_MAX}, {"min", REDUCE_MIN}};
-    for (size_t i = 0; i < COUNT_OF(kinds); i++)
-        if (strcmp(kinds[i].name, kind) == 0) {
-            node->reduce = kinds[i].kind;
-            return true;
-        }
-    return false;
+static bool scan_kind(Node *node, IrKind kind) {
+    static const ReduceKind kinds[] = {[IR_KIND_ADD] = REDUCE_ADD,
+                                       [IR_KIND_LINEAR] = REDUCE_ADD,
+                                       [IR_KIND_MUL] = REDUCE_MUL,
+                                       [IR_KIND_MAX] = REDUCE_MAX,
+                                       [IR_KIND_MIN] = REDUCE_MIN};
+    node->reduce = kinds[kind];
+    return kind == IR_KIND_LINEAR || (kind >= IR_KIND_ADD && kind <= IR_KIND_MIN);
 }
 
 static bool same_shape(const Node *node, const char **complaint) {
@@ -43,7 +40,7 @@ static bool decode_arg(Node *node, const IrOp *op, const char **complaint) {
     bool keep = ir_attr_bool(op, "keepdim");
     int next = 0;
     node->kind = NODE_REDUCE;
-    node->reduce = strcmp(ir_attr_str(op, "kind", ""), "min") == 0 ? REDUCE_ARGMIN : REDUCE_ARGMAX;
+    node->reduce = ir_op_kind(op) == IR_KIND_MIN ? REDUCE_ARGMIN : REDUCE_ARGMAX;
     if (node->axis >= from->rank) return complain(complaint, "no such axis");
     node->reduced_rank = 1;
     node->reduced[0] = node->reduced_count = from->extents[node->axis];
@@ -83,7 +80,7 @@ bool axes_decode(Node *node, const IrOp *op, const char **complaint) {
         node->kind = NODE_SCAN;
         node->reverse = ir_attr_bool(op, "reverse");
         node->exclusive = ir_attr_bool(op, "exclusive");
-        if (!scan_kind(node, ir_attr_str(op, "kind", ""))) return complain(complaint, "the evaluator knows no such scan");
+        if (!scan_kind(node, ir_op_kind(op))) return complain(complaint, "the evaluator knows no such scan");
         return same_shape(node, complaint) && fits_start(node, complaint);
     case IR_GRAPH_SORT:
         node->kind = NODE_SORT;

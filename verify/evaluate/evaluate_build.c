@@ -193,17 +193,19 @@ static bool decode_transpose(Build *b, Node *node, const IrOp *op) {
     return true;
 }
 
-static bool reduce_kind(Build *b, Node *node, const char *kind) {
-    static const char *const names[] = {"add", "mean", "mul", "max", "min", "and", "or"};
+static bool reduce_kind(Build *b, Node *node, IrKind kind) {
+    static const IrKind kinds[] = {
+        [REDUCE_ADD] = IR_KIND_ADD, [REDUCE_MEAN] = IR_KIND_MEAN, [REDUCE_MUL] = IR_KIND_MUL, [REDUCE_MAX] = IR_KIND_MAX,
+        [REDUCE_MIN] = IR_KIND_MIN, [REDUCE_AND] = IR_KIND_AND,   [REDUCE_OR] = IR_KIND_OR};
     node->kind = NODE_REDUCE;
-    for (unsigned i = 0; i < COUNT_OF(names); i++)
-        if (strcmp(names[i], kind) == 0) {
+    for (unsigned i = 0; i < COUNT_OF(kinds); i++)
+        if (kinds[i] == kind) {
             node->reduce = (ReduceKind)i;
             if (i == REDUCE_MEAN && !node->is_real) return fail(b, "mean needs floats", "graph.reduce");
             if (i >= REDUCE_AND && node->is_real) return fail(b, "and, or need integers or bool", "graph.reduce");
             return true;
         }
-    return fail(b, "the evaluator knows no such reduction", kind);
+    return fail(b, "the evaluator knows no such reduction", ir_enum_word(IR_ENUM_KIND, kind));
 }
 
 static void add_reduced(Node *node, int64_t extent) {
@@ -228,7 +230,7 @@ static bool decode_reduce(Build *b, Node *node, const IrOp *op) {
             node->map[0][i] = next++;
         }
     }
-    return reduce_kind(b, node, ir_attr_str(op, "kind", "add"));
+    return reduce_kind(b, node, ir_op_kind(op));
 }
 
 static bool narrow_float(Dtype dtype) {
@@ -351,7 +353,7 @@ static bool decode_generic(Build *b, Node *node, const IrOp *op) {
         node->tiny = inner->tiny;
         return true;
     }
-    if (!reduce_kind(b, node, ir_attr_str(op, "kind", "add"))) return false;
+    if (!reduce_kind(b, node, ir_op_kind(op))) return false;
     return find_product(b, node, node->operands[0]);
 }
 

@@ -22,9 +22,9 @@ static bool use_ends(const IrOp *op, unsigned index, Path *path) {
     case IR_GRAPH_REDUCE:
     case IR_YIELD: {
         const IrOp *from = op->opcode == IR_YIELD ? op->block->parent : op;
-        const char *kind = from && from->opcode != IR_FOR ? ir_attr_str(from, "kind", "") : "max";
-        if (strcmp(kind, "add") == 0) return path->rounded || !path->mixed;
-        if (*kind || op->opcode != IR_YIELD) return false;
+        IrKind kind = from && from->opcode != IR_FOR ? ir_op_kind(from) : IR_KIND_MAX;
+        if (kind == IR_KIND_ADD) return path->rounded || !path->mixed;
+        if (kind || op->opcode != IR_YIELD) return false;
         ends = ends_in_products(&from->results[0], &on);
         break;
     }

@@ -77,7 +77,7 @@ static void run_scan(Machine *m, Inst *inst, const uint8_t *active) {
         return;
     }
     Lines l = lines_along(x, axis_of(inst));
-    IrOpcode op = interpret_reduce_op(m, ir_attr_str(inst->op, "kind", ""));
+    IrOpcode op = interpret_reduce_op(m, ir_op_kind(inst->op));
     bool reverse = ir_attr_bool(inst->op, "reverse"), before = ir_attr_bool(inst->op, "exclusive");
     (void)active;
     copy_presence(r, x);
@@ -113,7 +113,7 @@ static void run_arg(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *x = inst->operands[0];
     Slot *r = inst->results[0];
     Lines l = lines_along(x, axis_of(inst));
-    bool largest = strcmp(ir_attr_str(inst->op, "kind", ""), "max") == 0;
+    bool largest = ir_op_kind(inst->op) == IR_KIND_MAX;
     (void)m, (void)active;
     for (unsigned d = 0; d < x->rank; d++) {
         IrAxisLink link = ir_axis_link(inst->op, 0, d);
@@ -232,9 +232,9 @@ static void run_extract(Machine *m, Inst *inst, const uint8_t *active) {
     (void)m, (void)active;
     for (unsigned d = 0; d < x->rank; d++) {
         begin[d] = inst->operands[operand++]->cells[0].i;
-        kept_axis[d] = letters[d] == 'r' ? (int)kept : -1;
-        gone |= letters[d] == 'p' && (begin[d] < x->lo[d] || begin[d] >= x->hi[d]);
-        if (letters[d] != 'r') continue;
+        kept_axis[d] = letters[d] == IR_LETTER_RANGE ? (int)kept : -1;
+        gone |= letters[d] == IR_LETTER_POINT && (begin[d] < x->lo[d] || begin[d] >= x->hi[d]);
+        if (letters[d] != IR_LETTER_RANGE) continue;
         int64_t end = inst->operands[operand++]->cells[0].i, hi = end < x->hi[d] ? end : x->hi[d];
         step[d] = steps ? steps->ints[kept] : 1;
         int64_t lo = x->lo[d] > begin[d] ? ceil_divide(x->lo[d] - begin[d], step[d]) : 0;
@@ -260,7 +260,7 @@ static bool part_lane(const Inst *inst, const Slot *part, const int64_t *index, 
     unsigned operand = 2, kept = 0;
     for (unsigned d = 0; letters[d]; d++) {
         int64_t begin = inst->operands[operand++]->cells[0].i, offset = index[d] - begin;
-        if (letters[d] != 'r') {
+        if (letters[d] != IR_LETTER_RANGE) {
             if (offset) return false;
             continue;
         }

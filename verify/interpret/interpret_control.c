@@ -126,22 +126,30 @@ static void run_frag_get(Machine *m, Inst *inst, const uint8_t *active) {
     }
 }
 
-static int64_t special_value(const Machine *m, const char *name, size_t thread) {
+static int64_t special_value(const Machine *m, IrSpecial special, size_t thread) {
     size_t rank = thread / m->block_threads;
-    if (strcmp(name, "tid.x") == 0) return (int64_t)(thread % m->block_threads);
-    if (strcmp(name, "lane") == 0) return (int64_t)(thread % WARP);
-    if (strcmp(name, "warp") == 0) return (int64_t)(thread % m->block_threads / WARP);
-    if (strcmp(name, "cluster.rank") == 0) return (int64_t)rank;
-    if (strcmp(name, "clusterid.x") == 0) return m->block[0] / (int64_t)m->blocks;
-    if (strcmp(name, "ctaid.x") == 0) return m->block[0] + (int64_t)rank;
-    int axis = name[strlen(name) - 1] - 'x';
-    return strncmp(name, "nctaid", 6) == 0 ? m->grid[axis] : m->block[axis];
+    switch (special) {
+    case IR_SPECIAL_TID_X:
+        return (int64_t)(thread % m->block_threads);
+    case IR_SPECIAL_LANE:
+        return (int64_t)(thread % WARP);
+    case IR_SPECIAL_WARP:
+        return (int64_t)(thread % m->block_threads / WARP);
+    case IR_SPECIAL_CLUSTER_RANK:
+        return (int64_t)rank;
+    case IR_SPECIAL_CLUSTERID_X:
+        return m->block[0] / (int64_t)m->blocks;
+    case IR_SPECIAL_CTAID_X:
+        return m->block[0] + (int64_t)rank;
+    default:
+        return ir_is_block_count(special) ? m->grid[special - IR_SPECIAL_NCTAID_X] : m->block[special - IR_SPECIAL_CTAID_X];
+    }
 }
 
 static void run_special(Machine *m, Inst *inst, const uint8_t *active) {
     (void)active;
     for (size_t t = 0; t < m->threads; t++) {
-        int64_t value = special_value(m, inst->text, t);
+        int64_t value = special_value(m, ir_op_special(inst->op), t);
         inst->results[0]->cells[t].i = inst->integers[0] ? m->grid[0] - 1 - value : value;
     }
 }

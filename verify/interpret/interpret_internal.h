@@ -156,11 +156,11 @@ void cell_store(Dtype dtype, void *memory, Cell value);
 Cell cell_poison(Dtype dtype);
 
 /* interpret_slice.c: what a store of this mode and an atomic of this kind do with two values. */
-IrOpcode interpret_update(const char *kind);
+IrOpcode interpret_update(IrKind kind);
 /* ... and what the op's `pad` is in the slot's type. */
 Cell cell_pad(const IrOp *op, const Slot *r);
 /* interpret_tile.c: what a reduction or scan kind combines by, and its neutral element */
-IrOpcode interpret_reduce_op(Machine *m, const char *kind);
+IrOpcode interpret_reduce_op(Machine *m, IrKind kind);
 Cell interpret_identity(IrOpcode op, const Slot *r);
 
 /* interpret_memory.c: traps unless [offset, offset + bytes) is inside; notes the access. */

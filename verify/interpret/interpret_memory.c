@@ -220,7 +220,7 @@ static void run_mem_atomic(Machine *m, Inst *inst, const uint8_t *active) {
     Code *body = inst->regions[0];
     uint8_t *alone = inst->masks[0];
     bool masked = inst->op->operand_count > 3;
-    IrOpcode kind = interpret_update(ir_attr_str(inst->op, "kind", "add"));
+    IrOpcode kind = interpret_update(ir_op_kind(inst->op));
     int64_t size = (int64_t)dtype_size(value->dtype);
     memset(alone, 0, m->threads);
     for (size_t t = 0; t < m->threads; t++) {
@@ -286,9 +286,8 @@ static void run_wait(Machine *m, Inst *inst, const uint8_t *active) {
 
 /* A cluster's barrier needs all threads, a block's, a warpgroup's or a warp's those of each that arrives. */
 static void run_barrier(Machine *m, Inst *inst, const uint8_t *active) {
-    const char *scope = ir_attr_str(inst->op, "scope", "block");
-    bool block = strcmp(scope, "block") == 0, cluster = strcmp(scope, "cluster") == 0;
-    bool warpgroup = strcmp(scope, "warpgroup") == 0;
+    IrScope scope = ir_op_scope(inst->op);
+    bool block = scope == IR_SCOPE_BLOCK, cluster = scope == IR_SCOPE_CLUSTER, warpgroup = scope == IR_SCOPE_WARPGROUP;
     size_t group = cluster ? m->threads : block ? m->block_threads : warpgroup ? WARPGROUP : WARP;
     for (size_t t = 0; t < m->threads; t++) {
         bool wanted = m->threads == 1 || cluster || (block && m->blocks == 1) || active[t / group * group];

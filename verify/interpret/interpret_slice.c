@@ -45,12 +45,12 @@ static Slice decode_slice(const Inst *inst) {
     s.tensor = inst->operands[s.form.base];
     for (unsigned d = 0; d < s.tensor->rank; d++) {
         const IrSliceAxis *axis = &s.form.axes[d];
-        if (axis->letter == 'g') {
+        if (axis->letter == IR_LETTER_GATHER) {
             add_index(&s, d, inst->operands[axis->operand]);
             continue;
         }
         int64_t begin = inst->operands[axis->operand]->cells[0].i;
-        if (axis->letter == 'r') {
+        if (axis->letter == IR_LETTER_RANGE) {
             add_range(&s, d, begin, inst->operands[axis->operand + 1]->cells[0].i);
             continue;
         }
@@ -119,8 +119,8 @@ static bool slice_index(Machine *m, Slice *s, const int64_t *lane, int64_t *flat
     for (unsigned d = 0; d < s->tensor->rank; d++) {
         const IrSliceAxis *axis = &s->form.axes[d];
         int64_t at = s->begin[d];
-        if (axis->letter == 'r') at += lane[axis->axis] * axis->step;
-        if (axis->letter == 'g') at = lane_index(s, d, lane);
+        if (axis->letter == IR_LETTER_RANGE) at += lane[axis->axis] * axis->step;
+        if (axis->letter == IR_LETTER_GATHER) at = lane_index(s, d, lane);
         if (at < 0 || at >= s->tensor->extents[d]) return false;
         index[d] = at;
     }
@@ -201,13 +201,13 @@ static bool present(const Slot *tile, const int64_t *lane) {
     return true;
 }
 
-IrOpcode interpret_update(const char *kind) {
-    return strcmp(kind, "max") == 0 ? IR_MAX : strcmp(kind, "min") == 0 ? IR_MIN : IR_ADD;
+IrOpcode interpret_update(IrKind kind) {
+    return kind == IR_KIND_MAX ? IR_MAX : kind == IR_KIND_MIN ? IR_MIN : IR_ADD;
 }
 
 static void run_store(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *tile = inst->operands[0], *tensor = inst->operands[1];
-    const char *mode = ir_attr_str(inst->op, "mode", "set");
+    IrKind mode = ir_op_mode(inst->op);
     IrOpcode op = interpret_update(mode);
     Slice s = decode_slice(inst);
     int64_t lane[SLOT_RANK] = {0}, flat;
@@ -217,7 +217,7 @@ static void run_store(Machine *m, Inst *inst, const uint8_t *active) {
         if (!present(tile, lane) || !slice_index(m, &s, lane, &flat)) continue;
         unsigned char *memory = element(m, tensor, flat);
         Cell value = tile->cells[e];
-        if (strcmp(mode, "set") != 0) value = cell_binary(op, tensor->dtype, cell_load(tensor->dtype, memory), value);
+        if (mode != IR_KIND_SET) value = cell_binary(op, tensor->dtype, cell_load(tensor->dtype, memory), value);
         cell_store(tensor->dtype, memory, value);
     }
 }

@@ -142,14 +142,23 @@ static void run_count(Machine *m, Inst *inst, const uint8_t *active) {
 
 /* ---- Reductions ---- */
 
-IrOpcode interpret_reduce_op(Machine *m, const char *kind) {
-    if (strcmp(kind, "add") == 0) return IR_ADD;
-    if (strcmp(kind, "mul") == 0) return IR_MUL;
-    if (strcmp(kind, "max") == 0) return IR_MAX;
-    if (strcmp(kind, "min") == 0) return IR_MIN;
-    if (strcmp(kind, "and") == 0) return IR_AND;
-    if (strcmp(kind, "or") == 0) return IR_OR;
-    machine_trap(m, "no such reduction: %s", kind);
+IrOpcode interpret_reduce_op(Machine *m, IrKind kind) {
+    switch (kind) {
+    case IR_KIND_ADD:
+        return IR_ADD;
+    case IR_KIND_MUL:
+        return IR_MUL;
+    case IR_KIND_MAX:
+        return IR_MAX;
+    case IR_KIND_MIN:
+        return IR_MIN;
+    case IR_KIND_AND:
+        return IR_AND;
+    case IR_KIND_OR:
+        return IR_OR;
+    default:
+        machine_trap(m, "no such reduction: %s", ir_enum_word(IR_ENUM_KIND, kind));
+    }
 }
 
 Cell interpret_identity(IrOpcode op, const Slot *r) {
@@ -165,7 +174,7 @@ static void run_reduce(Machine *m, Inst *inst, const uint8_t *active) {
     Slot *r = inst->results[0];
     const IrAttr *axes = ir_attr(inst->op, "axes");
     bool keep = ir_attr_bool(inst->op, "keepdim"), reduced[SLOT_RANK] = {false};
-    IrOpcode op = interpret_reduce_op(m, inst->text);
+    IrOpcode op = interpret_reduce_op(m, ir_op_kind(inst->op));
     int64_t index[SLOT_RANK] = {0}, to[SLOT_RANK] = {0};
     unsigned at = 0;
     (void)active;

@@ -1,4 +1,5 @@
-/* The generated parts of docs/ir.md: the tables of function attributes, of ops and of hardware instructions.
+/* The generated parts of docs/ir.md: the tables of function attributes, ops, words in attributes and
+ * hardware instructions.
  *   ir_reference FILE            fails when a part between two markers is stale
  *   ir_reference --update FILE   rewrites them */
 #include "check.h"
@@ -83,8 +84,19 @@ static void print_atoms(Str *out) {
 #undef ATOM
 }
 
+static void print_words(Str *out) {
+    str_append(out, "\n| type | word | meaning |\n| --- | --- | --- |\n");
+    for (unsigned set = 0; set < IR_ENUM_COUNT; set++)
+        for (unsigned value = 1; value <= ir_enum_count((IrEnum)set); value++)
+            str_printf(out, "| %s | `%s` | %s |\n", ir_enum_name((IrEnum)set), ir_enum_word((IrEnum)set, value),
+                       ir_enum_summary((IrEnum)set, value));
+#define IR_LETTER_ROW(id, letter, summary) str_printf(out, "| letter of `axes` | `%c` | %s |\n", letter, summary);
+#include "enums.def"
+}
+
 static void print_ops_and_atoms(Str *out) {
     print_ops(out);
+    print_words(out);
     print_atoms(out);
 }
 

@@ -1,0 +1,59 @@
+/* The closed sets of words in attributes of ops: enums.def. The value 0 is that of an absent attribute. */
+#ifndef IR_ENUMS_H
+#define IR_ENUMS_H
+
+#include <stdbool.h>
+
+typedef struct IrOp IrOp;
+
+typedef enum { IR_ENUM_KIND, IR_ENUM_SCOPE, IR_ENUM_SPECIAL, IR_ENUM_CACHE, IR_ENUM_COUNT } IrEnum;
+typedef enum {
+    IR_KIND_NONE,
+#define IR_KIND_ROW(id, ...) IR_KIND_##id,
+#include "enums.def"
+} IrKind;
+typedef enum {
+    IR_SCOPE_NONE,
+#define IR_SCOPE_ROW(id, ...) IR_SCOPE_##id,
+#include "enums.def"
+} IrScope;
+typedef enum {
+    IR_SPECIAL_NONE,
+#define IR_SPECIAL_ROW(id, ...) IR_SPECIAL_##id,
+#include "enums.def"
+} IrSpecial;
+typedef enum {
+    IR_CACHE_NONE,
+#define IR_CACHE_ROW(id, ...) IR_CACHE_##id,
+#include "enums.def"
+} IrCache;
+/* The letters themselves: IR_LETTER_RANGE is 'r'. */
+typedef enum {
+#define IR_LETTER_ROW(id, letter, summary) IR_LETTER_##id = letter,
+#include "enums.def"
+} IrLetter;
+
+const char *ir_enum_name(IrEnum set); /* as the types of attributes in ops.def */
+/* The value's word, "" of 0. */
+const char *ir_enum_word(IrEnum set, unsigned value);
+const char *ir_enum_summary(IrEnum set, unsigned value);
+unsigned ir_enum_count(IrEnum set);                  /* values are from 1 to this */
+unsigned ir_enum_find(IrEnum set, const char *word); /* 0: there is none */
+
+bool ir_is_block_number(IrSpecial special); /* ctaid.x, .y, .z */
+bool ir_is_block_count(IrSpecial special);  /* nctaid.x, .y, .z */
+bool ir_is_of_cluster(IrSpecial special);   /* clusterid.x, cluster.rank */
+
+/* ---- Attributes of ops ---- */
+
+IrKind ir_op_kind(const IrOp *op);       /* attribute kind */
+IrKind ir_op_mode(const IrOp *op);       /* attribute mode of a store; without it IR_KIND_SET */
+IrScope ir_op_scope(const IrOp *op);     /* of a barrier */
+IrSpecial ir_op_special(const IrOp *op); /* IR_SPECIAL_NONE: another op */
+IrCache ir_op_cache(const IrOp *op);
+void ir_set_kind(IrOp *op, IrKind kind);
+void ir_set_mode(IrOp *op, IrKind mode);
+void ir_set_scope(IrOp *op, IrScope scope);
+void ir_set_special(IrOp *op, IrSpecial special);
+
+#endif
