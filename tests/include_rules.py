@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Holds the include table of the architecture: which folder may include and call which.
+"""Holds the include table of the architecture: which folder may include and call which, and which
+words one source alone may use.
 
 Checked are the #include lines of every C source, the -I paths that the build gives to each
 compilation (a folder that is not on the path cannot be included by accident), and the symbols of
@@ -67,6 +68,9 @@ FOREIGN = [
     (r"sqlite3\.h|libpq-fe\.h", ["search"]),
     (r"cuda.*\.h|nvrtc\.h|nvml\.h", []),  # the driver is opened at run time
 ]
+# Words that one source alone of a folder may use: folder, source, words, why.
+WORDS = [("passes/", "passes/analysis/sizes.c", r"\b(IrCase|case_count|case_symbol)\b",
+          "passes/analysis/sizes.h gives the sizes to optimise for")]
 MOST_FILES = 25  # C files of a folder
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
@@ -109,6 +113,13 @@ def check_foreign(source: str, name: str) -> list[str]:
     return [f"{source} includes <{name}>, which belongs in {places or 'no source'}"
             for pattern, places in FOREIGN
             if re.fullmatch(pattern, name) and not any(source.startswith(p) for p in places)]
+
+
+def check_words(root: pathlib.Path, source: str) -> list[str]:
+    """What one source alone may name in a folder."""
+    text = (root / source).read_text(errors="replace")
+    return [f"{source} names {found[0]}: {why}" for folder, home, pattern, why in WORDS
+            if source.startswith(folder) and source != home and (found := re.search(pattern, text))]
 
 
 def check_source(root: pathlib.Path, source: str, known: list[str]) -> list[str]:
@@ -221,7 +232,8 @@ def check_crowds(known: list[str]) -> list[str]:
 
 def check(root: pathlib.Path, build: pathlib.Path | None) -> list[str]:
     known = sources(root)
-    problems = [p for source in known for p in check_source(root, source, known)] + check_crowds(known)
+    problems = [p for source in known for p in check_source(root, source, known) + check_words(root, source)]
+    problems += check_crowds(known)
     return problems + (check_paths(root, build) + check_calls(root, build) if build else [])
 
 
@@ -243,6 +255,8 @@ SELF_TEST = {  # source: (text, a part of the complaint or None)
     "passes/lower/l.h": ("", None),
     "passes/lower/l.c": ('#include "analysis/n.h"\n#include "b.h"\n', None),
     "passes/kernel/k.c": ('#include "lower/l.h"\n', "includes passes/lower/l.h"),
+    "passes/analysis/sizes.c": ("m->case_count\n", None),
+    "passes/kernel/cases.c": ("m->case_count\n", "gives the sizes to optimise for"),
     "ir/up.c": ('#include "analysis/n.h"\n', "includes passes/analysis/n.h"),
     "tools/sketchc.c": ('#include "b.h"\n', "includes ir/b.h"),
     "tools/sketch-opt.c": ('#include "b.h"\n', None),

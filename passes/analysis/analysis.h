@@ -6,6 +6,7 @@
 #include "pointer_table.h"
 #include "presence.h"
 #include "query.h"
+#include "sizes.h"
 
 /* ---- One kernel as several steps (steps.c) ---- */
 
@@ -42,12 +43,8 @@ void func_add_symbol(IrFunc *func, DerivedSymbol symbol);
 /* And to the other versions of its kernel: all have the same parameters. */
 void kernel_add_symbol(IrFunc *func, DerivedSymbol symbol);
 
-/* An expression there, over derived symbols of the function, too; num_sms is the target's. */
-bool eval_at_case(const PassContext *ctx, const IrFunc *func, const IrCase *of, const Aff *e, int64_t *value);
 /* Is there a product in one of the kernels? */
 bool module_multiplies(const IrModule *m);
-/* Does a case ask for a step of the plan, by sizes at which `used` is 1, or is it 1 whatever the sizes are? */
-bool step_is_asked_for(const PassContext *ctx, const IrFunc *func, const Aff *used);
 
 /* How many rows of its tensor one row of the view has, whose rows begin where the tensor's do: V[.., x: X - (n - 1), c: n*C] is
  * T[.., x + c//C, c%C] of T[.., X, C], C a constant, rows of whole 16-byte pieces. All of the view lies in the tensor, by the tensor's own strides. 0: it is no such view. */

@@ -7,42 +7,6 @@
 #include "layout.h"
 #include "plant.h"
 
-/* ---- Cases ---- */
-
-typedef struct {
-    const PassContext *ctx;
-    const IrFunc *func;
-    const IrCase *of;
-} CaseSizes;
-
-static bool size_at_case(void *context, const Aff *leaf, int64_t *value) {
-    const CaseSizes *s = context;
-    CaseSizes same = *s;
-    IrCase of = *s->of;
-    if (leaf->kind != AFF_SYM || case_symbol(&of, leaf, value)) return leaf->kind == AFF_SYM;
-    for (unsigned i = 0; i < s->func->param_count; i++) {
-        const IrParam *p = &s->func->params[i];
-        if (p->kind != IR_PARAM_SYMBOL || !p->derived || strcmp(p->name, leaf->name) != 0) continue;
-        if (p->derived->kind != AFF_SYM || strcmp(p->derived->name, p->name) != 0) return aff_eval(p->derived, size_at_case, &same, value);
-        *value = s->ctx->target->sms;
-        return strcmp(p->name, "num_sms") == 0;
-    }
-    return false;
-}
-
-bool eval_at_case(const PassContext *ctx, const IrFunc *func, const IrCase *of, const Aff *e, int64_t *value) {
-    CaseSizes sizes = {ctx, func, of};
-    return aff_eval(e, size_at_case, &sizes, value);
-}
-
-bool step_is_asked_for(const PassContext *ctx, const IrFunc *func, const Aff *used) {
-    int64_t value;
-    if (aff_is_const(used, &value)) return value == 1;
-    for (size_t i = 0; i < ctx->module->case_count; i++)
-        if (eval_at_case(ctx, func, &ctx->module->cases[i], used, &value) && value == 1) return true;
-    return false;
-}
-
 static void note_product(void *ctx, IrOp *op) {
     if (op->opcode == IR_TILE_GEMM || op->opcode == IR_BUF_GEMM) *(bool *)ctx = true;
 }

@@ -145,8 +145,7 @@ static void add_whole_version(PassContext *ctx, IrFunc *f, const char *name) {
 static void add_misaligned_version(PassContext *ctx, IrFunc *f, const char *name, const Alignment *a) {
     bool asked = false;
     int64_t holds;
-    for (size_t i = 0; a->guard && i < ctx->module->case_count; i++)
-        asked = asked || (eval_at_case(ctx, f, &ctx->module->cases[i], a->guard, &holds) && holds < 1);
+    for (size_t i = 0; a->guard && i < sizes_asked(ctx); i++) asked = asked || (size_at(ctx, f, i, a->guard, &holds) && holds < 1);
     if (!MISALIGNED || !asked || a->narrow || count_versions(f) >= MAX_VERSIONS) return;
     IrFunc *misaligned = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_skewed", name));
     ir_func_set_int(misaligned, IR_FN_VECTOR_BYTES, 1);

@@ -203,12 +203,12 @@ static bool read_body(Group *g, const IrBlock *body) {
 static int64_t most_iterations(const PassContext *ctx, const IrOp *innermost) {
     IrModule *m = ctx->module;
     int64_t most = 0;
-    for (size_t i = 0; i < m->case_count; i++) {
+    for (size_t i = 0; i < sizes_asked(ctx); i++) {
         int64_t all = 1, lb, ub, step;
         for (const IrOp *loop = innermost; loop && all; loop = loop->block->parent) {
-            bool told = eval_at_case(ctx, loop->block->func, &m->cases[i], ir_aff_of(m, loop->operands[0]), &lb) &&
-                        eval_at_case(ctx, loop->block->func, &m->cases[i], ir_aff_of(m, loop->operands[1]), &ub) &&
-                        eval_at_case(ctx, loop->block->func, &m->cases[i], ir_aff_of(m, loop->operands[2]), &step);
+            bool told = size_at(ctx, loop->block->func, i, ir_aff_of(m, loop->operands[0]), &lb) &&
+                        size_at(ctx, loop->block->func, i, ir_aff_of(m, loop->operands[1]), &ub) &&
+                        size_at(ctx, loop->block->func, i, ir_aff_of(m, loop->operands[2]), &step);
             int64_t trips = told && step > 0 && ub > lb ? (ub - lb + step - 1) / step : 0;
             all = trips && all > INT32_MAX / trips ? INT32_MAX : all * trips;
         }

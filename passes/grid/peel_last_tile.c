@@ -51,10 +51,9 @@ static bool read_body(Flat *w) {
 
 /* Does a case ask for an extent with a last piece that is not whole? */
 static bool is_asked_for(const Flat *w) {
-    const IrModule *m = w->ctx->module;
     int64_t value;
-    for (size_t i = 0; i < m->case_count; i++)
-        if (aff_eval(w->extent, case_symbol, &m->cases[i], &value) && value % w->piece) return true;
+    for (size_t i = 0; i < sizes_asked(w->ctx); i++)
+        if (size_at_plain(w->ctx, i, w->extent, &value) && value % w->piece) return true;
     return false;
 }
 

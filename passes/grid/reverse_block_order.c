@@ -52,10 +52,8 @@ static bool goes_forward(const PassContext *ctx, const IrFunc *f, const char *te
 static bool is_worth_it(const PassContext *ctx, const IrFunc *f, const IrType *t) {
     IrModule *m = ctx->module;
     const Aff *bytes = aff_const(m->affs, (int64_t)dtype_size(t->dtype));
-    int64_t most = 0, value;
     for (unsigned i = 0; i < t->rank; i++) bytes = aff_mul(m->affs, bytes, t->extents[i]);
-    for (size_t i = 0; i < m->case_count; i++)
-        if (eval_at_case(ctx, f, &m->cases[i], bytes, &value) && value > most) most = value;
+    int64_t most = size_most(ctx, f, bytes);
     return most > ctx->target->l2_bytes && most <= TENSOR_L2 * ctx->target->l2_bytes;
 }
 

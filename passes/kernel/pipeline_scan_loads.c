@@ -78,10 +78,7 @@ static void collect(ScanLoads *a) {
 /* Are the blocks of the largest case fewer than half of those that run at once? */
 static bool leaves_places(const PassContext *ctx, const IrFunc *f) {
     const Aff *grid = ir_func_aff(f, IR_FN_GRID_X);
-    int64_t most = 0, blocks, threads = 32 * ir_func_int(f, IR_FN_NUM_WARPS, 1);
-    if (!grid) return false;
-    for (size_t i = 0; i < ctx->module->case_count; i++)
-        if (eval_at_case(ctx, f, &ctx->module->cases[i], grid, &blocks) && blocks > most) most = blocks;
+    int64_t most = grid ? size_most(ctx, f, grid) : 0, threads = 32 * ir_func_int(f, IR_FN_NUM_WARPS, 1);
     return most && 2 * most * threads <= (int64_t)ctx->target->sms * ctx->target->threads_sm;
 }
 

@@ -522,22 +522,21 @@ static void note_contents(void *ctx, IrOp *op) {
 
 /* Is all that the kernel may touch, in every case, less than what takes a few waves of blocks? */
 static bool is_short(const Assign *s) {
-    const IrModule *m = s->module;
-    for (size_t i = 0; i < m->case_count; i++) {
+    for (size_t i = 0; i < sizes_asked(s->ctx); i++) {
         int64_t all = 0, extent;
         for (unsigned k = 0; k < s->func->param_count; k++) {
             const IrType *t = s->func->body->args[k]->type;
             if (t->kind != IR_TYPE_TENSOR) continue;
             int64_t bytes = (int64_t)dtype_size(t->dtype);
             for (unsigned a = 0; a < t->rank; a++) {
-                if (!eval_at_case(s->ctx, s->func, &m->cases[i], t->extents[a], &extent)) return false;
+                if (!size_at(s->ctx, s->func, i, t->extents[a], &extent)) return false;
                 bytes = extent > SHORT_BYTES / bytes ? SHORT_BYTES : bytes * (extent > 0 ? extent : 1);
             }
             all += bytes;
         }
         if (all >= SHORT_BYTES) return false;
     }
-    return m->case_count > 0;
+    return sizes_asked(s->ctx) > 0;
 }
 
 /* Whether blocks are of a few warps that take two accesses each: what is loaded, mapped and stored once, where that is short, so that what begins together
@@ -553,8 +552,8 @@ static int64_t few_blocks(const Assign *s) {
     const Aff *grid = ir_func_aff(s->func, IR_FN_GRID_X);
     int64_t most = 0, least = 1, blocks;
     if (!FEW_WARPS || !grid || s->ctx->target->kind != TARGET_CUDA || module_multiplies(s->module)) return 0;
-    for (size_t i = 0; i < s->module->case_count; i++) {
-        if (!eval_at_case(s->ctx, s->func, &s->module->cases[i], grid, &blocks)) return 0;
+    for (size_t i = 0; i < sizes_asked(s->ctx); i++) {
+        if (!size_at(s->ctx, s->func, i, grid, &blocks)) return 0;
         most = blocks > most ? blocks : most;
         least = blocks < least ? blocks : least;
     }

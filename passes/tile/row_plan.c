@@ -206,20 +206,6 @@ static size_t all_classes(PassContext *ctx, IrFunc *f, const Axes *axes, size_t 
 
 /* ---- Sizes that are asked for ---- */
 
-/* The elements of the largest tensor of a case, or the row alone where they cannot be told. */
-static double case_weight(const IrFunc *f, IrCase *c, int64_t row) {
-    double most = (double)row;
-    for (unsigned i = 0; i < f->body->arg_count; i++) {
-        const IrType *t = f->body->args[i]->type;
-        double elements = 1;
-        int64_t extent;
-        if (t->kind != IR_TYPE_TENSOR) continue;
-        for (unsigned a = 0; a < t->rank; a++) elements *= aff_eval(t->extents[a], case_symbol, c, &extent) ? (double)extent : 1;
-        most = elements > most ? elements : most;
-    }
-    return most;
-}
-
 static int64_t row_alignment(const IrFunc *f) {
     int64_t align = 1;
     for (unsigned i = 0; i < f->body->arg_count; i++) {
@@ -236,19 +222,19 @@ typedef struct {
 } RowSize;
 
 /* Does the case launch no block of the kernel, where the sketch chooses by sizes (specialize_by_size)? */
-static bool is_passed_over(const Aff *iterations, IrCase *c) {
+static bool is_passed_over(const PassContext *ctx, const Aff *iterations, size_t asked) {
     int64_t blocks;
-    return iterations && aff_eval(iterations, case_symbol, c, &blocks) && blocks <= 0;
+    return iterations && size_at_plain(ctx, asked, iterations, &blocks) && blocks <= 0;
 }
 
 bool row_of_small_sizes(const PassContext *ctx, IrFunc *f) {
     OpList ops = ops_collect(ctx->scratch, f->body);
     const Aff *iterations = parallel_iterations(ctx->module, &ops);
-    IrCase *heaviest = NULL;
+    size_t heaviest = 0;
     double most = 0, weight;
-    for (size_t i = 0; i < ctx->module->case_count; i++)
-        if ((weight = case_weight(f, &ctx->module->cases[i], 1)) > most) heaviest = &ctx->module->cases[i], most = weight;
-    return heaviest && is_passed_over(iterations, heaviest);
+    for (size_t i = 0; i < sizes_asked(ctx); i++)
+        if ((weight = size_weight(ctx, f, i, 1)) > most) heaviest = i, most = weight;
+    return most > 0 && is_passed_over(ctx, iterations, heaviest);
 }
 
 /* Row lengths of the cases, of whole pieces or not, heaviest first. */
@@ -258,11 +244,10 @@ static size_t case_sizes(const PassContext *ctx, const IrFunc *f, const Aff *ext
     OpList ops = ops_collect(ctx->scratch, f->body);
     const Aff *iterations =
         module_multiplies(ctx->module) ? NULL : parallel_iterations(ctx->module, &ops); /* steps beside products stay as they are */
-    for (size_t i = 0; i < ctx->module->case_count; i++) {
-        IrCase *c = &ctx->module->cases[i];
+    for (size_t i = 0; i < sizes_asked(ctx); i++) {
         RowSize s;
-        if (!aff_eval(extent, case_symbol, c, &s.row) || (s.row % piece == 0) != aligned || is_passed_over(iterations, c)) continue;
-        s.weight = case_weight(f, c, s.row);
+        if (!size_at_plain(ctx, i, extent, &s.row) || (s.row % piece == 0) != aligned || is_passed_over(ctx, iterations, i)) continue;
+        s.weight = size_weight(ctx, f, i, (double)s.row);
         if (n == limit && sizes[n - 1].weight >= s.weight) continue;
         size_t at = n < limit ? n++ : limit - 1;
         for (; at > 0 && sizes[at - 1].weight < s.weight; at--) sizes[at] = sizes[at - 1];
@@ -296,18 +281,18 @@ int64_t row_short(const PassContext *ctx, const IrFunc *f, const Aff *extent, in
 
 /* Rows of a padded length may be rows of memory that begin anywhere: in the heaviest case with rows of that length. */
 static bool begin_anywhere(const PassContext *ctx, const IrFunc *f, const OpList *ops, const Axes *axes, size_t index, int64_t row) {
-    IrCase *heaviest = NULL;
+    size_t heaviest = 0;
+    double most = 0, weight;
     int64_t value;
-    for (size_t i = 0; i < ctx->module->case_count; i++) {
-        IrCase *c = &ctx->module->cases[i];
-        if (!aff_eval(axes_class(axes, index)->extent, case_symbol, c, &value) || value != row) continue;
-        if (!heaviest || case_weight(f, c, row) > case_weight(f, heaviest, row)) heaviest = c;
+    for (size_t i = 0; i < sizes_asked(ctx); i++) {
+        if (!size_at_plain(ctx, i, axes_class(axes, index)->extent, &value) || value != row) continue;
+        if ((weight = size_weight(ctx, f, i, (double)row)) > most) heaviest = i, most = weight;
     }
-    for (size_t i = 0; heaviest && i < ops->len; i++) {
+    for (size_t i = 0; most > 0 && i < ops->len; i++) {
         const IrOp *op = ops->data[i];
         if ((op->opcode != IR_TILE_LOAD && op->opcode != IR_TILE_STORE) || !axes_touch(axes, op, index)) continue;
         const IrType *t = op->operands[op->opcode == IR_TILE_STORE]->type;
-        bool known = t->kind == IR_TYPE_TENSOR && t->rank > 1 && aff_eval(t->extents[t->rank - 1], case_symbol, heaviest, &value);
+        bool known = t->kind == IR_TYPE_TENSOR && t->rank > 1 && size_at_plain(ctx, heaviest, t->extents[t->rank - 1], &value);
         if (known && value * (int64_t)dtype_size(t->dtype) % 16) return true;
     }
     return false;
