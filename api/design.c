@@ -43,6 +43,13 @@ IrFunc *api_rewritten(sketchc_unit *unit, IrModule *module, const char **rewrite
     return copy;
 }
 
+/* What the style asks of the graph; null: it suits, else why not. */
+static const char *asked_rewrites(sketchc_unit *unit, IrFunc *graph, const DesignStyle *style) {
+    if (style->staging != STAGE_PACKED) return NULL;
+    RewriteCounts counts = rewrite_graph(unit->arena, graph, "packs");
+    return rewrite_counts_all(&counts) ? NULL : "no factor of a product is read through a window";
+}
+
 /* The operator's block, then the sketch; false where the style does not fit. */
 static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style, bool copies, Str *out) {
     const Block *op = unit->file->op;
@@ -54,7 +61,8 @@ static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_opti
     if (!graph) return false;
     str_append_n(out, source->text + op->span.begin, op->span.end - op->span.begin);
     str_append(out, "\n\n");
-    bool made = design_sketch(unit->arena, graph, design_style(style), &own, out, &error);
+    error.what = asked_rewrites(unit, graph, design_style(style));
+    bool made = !error.what && design_sketch(unit->arena, graph, design_style(style), &own, out, &error);
     ir_func_remove(graph);
     if (made) return true;
     Span at = error.at.end ? error.at : op->name_span;

@@ -93,7 +93,7 @@ static void cut(Design *d, DesignAxis *axis, int64_t size) {
 
 /* Beside what goes through a workspace, a nest without a product walks its rows one by one. */
 static int64_t outer_extent(const Design *d) {
-    bool product = d->style->staging == STAGE_NOTHING;
+    bool product = d->style->staging == STAGE_NOTHING || d->style->staging == STAGE_PACKED;
     for (unsigned i = 0; i < d->outer_count; i++) product |= d->axes[i]->product != 0;
     return product ? d->style->outer : 1;
 }
@@ -220,6 +220,19 @@ static const DesignStyle *nest_style(const Design *d) {
     return s;
 }
 
+/* Is each nest walked by its form? */
+static bool by_form(const DesignStyle *s) {
+    return s->staging == STAGE_FOLDED || s->staging == STAGE_FOLDS || s->staging == STAGE_LIBRARY;
+}
+
+/* What is only stored in another order: its new rows are columns of what is read. */
+static const DesignStyle *pack_style(const Design *d) {
+    DesignStyle *s = ARENA_NEW(d->arena, DesignStyle);
+    *s = *d->style;
+    s->tiles = 2, s->inner = 64, s->outer = 16, s->fold = 0;
+    return s;
+}
+
 void design_begin_nest(Design *d, Design *around, const DesignResults *r, Str *body) {
     *around = *d;
     memset(d->axes, 0, sizeof d->axes);
@@ -272,7 +285,8 @@ static bool write_walked(Design *d, const DesignResults *r) {
         d->view_count = view_count;
         d->names = names;
     }
-    if (d->style->staging >= STAGE_FOLDED && !d->error) d->style = nest_style(d);
+    if (by_form(d->style) && !d->error) d->style = nest_style(d);
+    if (d->staging && design_is_stored(d->staging)) d->style = pack_style(d);
     if (!d->error) run_nest(d, r, false);
     return design_end_nest(d, &around, &body);
 }
@@ -288,6 +302,10 @@ const char *design_staged_name(const Design *d, const IrValue *v) {
     for (size_t i = 0; i < d->staged.len; i++)
         if (d->staged.data[i].value == v) return d->staged.data[i].name;
     return NULL;
+}
+
+bool design_is_stored(const IrValue *v) {
+    return v->def && v->def->opcode == IR_GRAPH_GENERIC && ir_attr_bool(v->def, "stored");
 }
 
 bool design_stage(Design *d, IrValue *v) {
@@ -433,7 +451,7 @@ static bool write_all(Design *d, DesignRemedy *remedy) {
     if (!d->error && d->style->staging == STAGE_PRODUCTS) design_stage_products(d);
     if (!d->error && d->style->staging == STAGE_LIBRARY)
         design_stage_library(d);
-    else if (!d->error && d->style->staging >= STAGE_FOLDED)
+    else if (!d->error && by_form(d->style))
         design_stage_folds(d);
     size_t count = group_results(d, remedy->apart, nests); /* behind what makes one fold two */
     if (!d->error) write_results(d, nests, count);

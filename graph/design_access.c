@@ -194,7 +194,8 @@ DesignTile design_load(Design *d, const char *tensor, const IrType *type, const 
     /* Which lanes are outside may change from turn to turn. Of a factor: the other one is 0 there, too, or the product is stored nowhere. Else where only axes of the
      * output are cut: what is made of these lanes is stored nowhere. */
     bool harmless = d->direct || (d->turns && !cut_fold && dtype_is_float(type->dtype));
-    if (!pad && plain && ((harmless && shifted) || ends_twice(d, rank, axes))) pad = &zero;
+    bool packed = d->direct && d->style->staging == STAGE_PACKED;
+    if (!pad && plain && ((harmless && shifted) || packed || ends_twice(d, rank, axes))) pad = &zero;
     /* What stands for elements outside also fills the lanes behind the end of a chunk. */
     if (pad && cut_fold) plain &= d->in_product && *pad == 0;
     if (!plain) return load_view(d, tensor, type, index, pad);
@@ -203,7 +204,7 @@ DesignTile design_load(Design *d, const char *tensor, const IrType *type, const 
     for (unsigned i = 0; i < type->rank; i++) str_printf(&slices, "%s%s", i ? ", " : "", slice_text(d, &a[i], type->extents[i]));
     DesignTile t = alloc_for(d, rank, axes, type->dtype);
     design_line(d, "load(%s[%s] -> %s%s)", tensor, slices.data, t.text, pad_text(d, pad, type->dtype));
-    if (!pad) set_ends(rank, axes);
+    if (!pad || packed) set_ends(rank, axes); /* zeros behind the end of a sum add nothing */
     str_release(&slices);
     return t;
 }

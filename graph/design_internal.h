@@ -208,7 +208,8 @@ DesignTile design_storable(Design *d, DesignTile t, const IrType *type, unsigned
 /* Begins the text of a nest, and adds it to the nests: the state of the one around is kept in `around`. */
 void design_begin_nest(Design *d, Design *around, const DesignResults *r, Str *body);
 bool design_end_nest(Design *d, const Design *around, Str *body);
-bool design_folds(const IrOp *op); /* does it reduce, or run along an axis? */
+bool design_is_stored(const IrValue *v); /* the graph says that it is kept in memory */
+bool design_folds(const IrOp *op);       /* does it reduce, or run along an axis? */
 
 /* design_steps.c: nests of their own for what folds hand to each other. */
 void design_stage_folds(Design *d);

@@ -292,6 +292,7 @@ static DesignTile element(Design *d, IrOp *op) {
         index[i] = design_index(d, op->operands[i + 1]);
         if (!index[i]) return design_gather(d, op);
     }
+    if (design_is_stored(tensor) && !design_stage(d, tensor)) return (DesignTile){0};
     if (!pad && !d->bounded) return design_value(d, tensor, index);
     const double zero = 0;
     const char *name = design_source(d, tensor, index);

@@ -5,7 +5,8 @@
 #include <string.h>
 
 static const Rewrite rows[] = {
-#define REWRITE(name, function, error, share, summary) {name, function, REWRITE_##error, share, summary},
+#define REWRITE(name, function, error, share, summary) {name, function, REWRITE_##error, share, false, summary},
+#define REWRITE_ASKED(name, function, error, share, summary) {name, function, REWRITE_##error, share, true, summary},
 #include "rewrites.def"
 #undef REWRITE
 };
@@ -43,7 +44,7 @@ static bool apply_once(Rewriter *r, const Rewrite *row) {
 
 static bool apply_any(Rewriter *r, const char *only) {
     for (size_t i = 0; i < COUNT_OF(rows); i++)
-        if ((!only || strcmp(only, rows[i].name) == 0) && apply_once(r, &rows[i])) return true;
+        if ((only ? strcmp(only, rows[i].name) == 0 : !rows[i].asked) && apply_once(r, &rows[i])) return true;
     return false;
 }
 
@@ -52,6 +53,12 @@ RewriteCounts rewrite_graph(Arena *arena, IrFunc *f, const char *only) {
     bool again = true;
     for (unsigned applied = 0; again && applied < MOST_APPLIED; applied++) again = apply_any(&r, only);
     return r.counts;
+}
+
+unsigned rewrite_counts_all(const RewriteCounts *counts) {
+    unsigned all = 0;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) all += counts->times[i];
+    return all;
 }
 
 void rewrite_counts_print(const RewriteCounts *counts, Str *out) {

@@ -20,6 +20,7 @@ typedef struct {
     bool (*apply)(Rewriter *r, IrOp *op);
     RewriteError error;
     double share;
+    bool asked; /* by name alone: a style wants it */
     const char *summary;
 } Rewrite;
 
@@ -33,9 +34,10 @@ typedef struct {
     double share;    /* of the bound, of all together */
 } RewriteCounts;
 
-/* Rewrites a graph function in place until nothing fits. `only`: the name of the one row that is tried; null: all. */
+/* Rewrites a graph function in place until nothing fits. `only`: the name of the one row that is tried; null: all but those that are asked for by name. */
 RewriteCounts rewrite_graph(Arena *arena, IrFunc *f, const char *only);
 
+unsigned rewrite_counts_all(const RewriteCounts *counts); /* of all rows together */
 /* "nested_folds (order) 2, ..."; empty where nothing was applied. */
 void rewrite_counts_print(const RewriteCounts *counts, Str *out);
 

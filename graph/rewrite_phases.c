@@ -8,12 +8,13 @@
  *   Y[.., h, ..] = P[.., h % s, h // s, ..]
  *
  * The terms that are left out are the zeros of the condition, so the value is the same for all data. */
+#include "notation.h"
 #include "query.h"
 #include "rewrite_internal.h"
 
 #include <string.h>
 
-enum { MOST_PHASES = 16, MOST_AXES = 16 };
+enum { MOST_PHASES = 16, MOST_AXES = NOTATION_ARGS / 2 };
 
 /* An index of the result that is split, and the folded one that is solved for. */
 typedef struct {
@@ -51,28 +52,6 @@ static const Aff *divided(IrModule *m, const IrValue *condition) {
     if (v->type->kind != IR_TYPE_SCALAR || !v->type->is_index) return NULL;
     const Aff *e = ir_aff_of(m, v);
     return e->kind == AFF_MOD ? e : NULL;
-}
-
-typedef struct {
-    const IrValue *arg;
-    const Aff *value;
-} Put;
-
-static const Aff *put(void *context, const Aff *leaf) {
-    const Put *p = context;
-    return leaf->kind == AFF_VAR && leaf->var == p->arg ? p->value : NULL;
-}
-
-static const Aff *with(IrModule *m, const Aff *e, const IrValue *arg, const Aff *value) {
-    return aff_substitute(m->affs, e, put, &(Put){arg, value});
-}
-
-/* By how much the expression grows with the index, where that is a constant and the index stands nowhere else. */
-static bool slope(IrModule *m, const Aff *e, const IrValue *arg, int64_t *by) {
-    const Aff *at0 = with(m, e, arg, aff_const(m->affs, 0)), *at1 = with(m, e, arg, aff_const(m->affs, 1));
-    if (!aff_is_const(aff_sub(m->affs, at1, at0), by)) return false;
-    const Aff *line = aff_add(m->affs, at0, aff_mul(m->affs, aff_const(m->affs, *by), aff_var(m->affs, arg, arg->name)));
-    return line == e;
 }
 
 static int64_t modulo(int64_t a, int64_t n) {
@@ -158,11 +137,11 @@ static bool solve(Solver *s, const Aff *condition) {
     if (!aff_is_const(condition->args[1], &p->stride) || p->stride < 2 || p->stride > MOST_PHASES) return false;
     for (unsigned i = 0; i < s->outer; i++)
         if (aff_depends_on(e, args[i])) p->outer = i, outers++;
-    if (outers != 1 || !slope(s->m, e, args[p->outer], &by) || !find_folded(s, e, p->outer, &p->folded)) return false;
+    if (outers != 1 || !notation_slope(s->m, e, args[p->outer], &by) || !find_folded(s, e, p->outer, &p->folded)) return false;
     by = modulo(by, p->stride);
     if ((by != 1 && by != p->stride - 1) || !extent_of(s, p->folded, &p->taps)) return false;
-    if (aff_depends_on(e, args[p->folded]) && !slope(s->m, e, args[p->folded], &distance)) return false;
-    const Aff *rest = with(s->m, with(s->m, e, args[p->outer], aff_const(c, 0)), args[p->folded], aff_const(c, 0));
+    if (aff_depends_on(e, args[p->folded]) && !notation_slope(s->m, e, args[p->folded], &distance)) return false;
+    const Aff *rest = notation_with(s->m, notation_with(s->m, e, args[p->outer], aff_const(c, 0)), args[p->folded], aff_const(c, 0));
     if (by == 1) distance = -distance;
     if (by != 1) rest = aff_sub(c, aff_const(c, 0), rest);
     p->phase = ARENA_NEW(s->m->arena, IrValue);
@@ -196,24 +175,8 @@ static Phase *tap_at(Solver *s, unsigned folded) {
     return NULL;
 }
 
-/* New arguments for the old ones, and what these are made of, as expressions. */
-typedef struct {
-    Solver *s;
-    const IrBlock *from;
-    const Aff *meaning[2 * MOST_AXES];
-    IrValueMap *map; /* of all else */
-} Meaning;
-
 static const Aff *arg_aff(const Solver *s, const IrValue *arg) {
     return aff_var(s->m->affs, arg, arg->name);
-}
-
-static const Aff *meaning_of(void *context, const Aff *leaf) {
-    const Meaning *b = context;
-    if (leaf->kind != AFF_VAR) return NULL;
-    for (unsigned i = 0; i < b->from->arg_count; i++)
-        if (b->from->args[i] == leaf->var) return b->meaning[i];
-    return arg_aff(b->s, ir_value_map_get(b->map, (IrValue *)leaf->var));
 }
 
 /* Extents of the indices: (r, q) in place of one that is split, the number of taps that most phases have of one that is solved for. */
@@ -231,7 +194,7 @@ static unsigned new_extents(Solver *s, IrBuilder *b, IrValue **extents, unsigned
     return n;
 }
 
-static void add_args(Solver *s, IrBlock *to, Meaning *b) {
+static void add_args(Solver *s, IrBlock *to, Notation *b) {
     AffCtx *c = s->m->affs;
     const IrType *index = ir_type_index(s->m);
     for (unsigned i = 0; i < b->from->arg_count; i++) {
@@ -242,27 +205,13 @@ static void add_args(Solver *s, IrBlock *to, Meaning *b) {
         if (!p) continue;
         b->meaning[i] = aff_add(c, aff_mul(c, b->meaning[i], aff_const(c, p->stride)), arg_aff(s, phase));
         Phase *own = &s->phases[p - s->phases];
-        own->first = with(s->m, p->first, p->phase, arg_aff(s, phase));
-        own->count = with(s->m, p->count, p->phase, arg_aff(s, phase));
+        own->first = notation_with(s->m, p->first, p->phase, arg_aff(s, phase));
+        own->count = notation_with(s->m, p->count, p->phase, arg_aff(s, phase));
     }
     for (unsigned i = s->outer; i < b->from->arg_count; i++) {
         const Phase *p = tap_at(s, i);
         if (p) b->meaning[i] = aff_add(c, p->first, aff_mul(c, b->meaning[i], aff_const(c, p->step)));
     }
-}
-
-/* An index, simplified where it is no data; its new meaning. */
-static IrValue *index_again(IrBuilder *b, Meaning *meaning, IrValue *v) {
-    bool index = v->type->kind == IR_TYPE_SCALAR && v->type->is_index;
-    if (!index) return ir_value_map_get(meaning->map, v);
-    const Aff *e = aff_substitute(b->module->affs, ir_aff_of(b->module, v), meaning_of, meaning);
-    return e->kind == AFF_OVERFLOW ? ir_value_map_get(meaning->map, v) : ir_aff_emit(b, e);
-}
-
-static void copy_op(IrBuilder *b, Meaning *meaning, const IrOp *op) {
-    IrOp *copy = ir_op_clone(b, op, meaning->map);
-    IrBuilder before = ir_builder_before(copy);
-    for (unsigned i = 0; i < op->operand_count; i++) ir_set_operand(copy, i, index_again(&before, meaning, op->operands[i]));
 }
 
 /* t < count(r), for each index that was solved for and has phases with fewer taps than others. */
@@ -281,16 +230,15 @@ static IrValue *bounds(Solver *s, IrBuilder *b, const IrBlock *to) {
 
 static void fill_body(Solver *s, IrOp *to) {
     IrValueMap *map = ir_value_map_create(s->m->arena);
-    Meaning meaning = {.s = s, .from = s->op->regions[0], .map = map};
+    Notation meaning = {.m = s->m, .from = s->op->regions[0], .map = map};
     IrBlock *body = to->regions[0];
     const IrOp *last = meaning.from->last, *choice = last->operands[0]->def;
     add_args(s, body, &meaning);
     IrBuilder b = ir_builder_at_end(body);
     b.span = s->op->span;
-    for (unsigned i = 0; i < meaning.from->arg_count; i++)
-        ir_value_map_set(map, meaning.from->args[i], ir_aff_emit(&b, meaning.meaning[i]));
+    notation_begin(&b, &meaning);
     for (const IrOp *op = meaning.from->first; op != last; op = op->next)
-        if (op != choice) copy_op(&b, &meaning, op);
+        if (op != choice) notation_copy_op(&b, &meaning, op);
     IrValue *condition = bounds(s, &b, body), *term = ir_value_map_get(map, choice->operands[1]);
     for (unsigned i = 0; i < s->left_count; i++) {
         IrValue *left = ir_value_map_get(map, s->left[i]);

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-STYLES = ("rows", "columns", "squares", "blocks_staged", "naive_rows", "steps")
+STYLES = ("packed_short", "rows", "columns", "packed_wide", "squares", "packed_low", "naive_rows")
 UPDATES = ("Y = Z", "Y = relu(Z)", "Y = Z * 0.5 + R", "Y[n, o, {at}] = max(Z[n, o, {at}] + R[n, o, {at}], -1)")
 
 
@@ -51,15 +51,16 @@ def operator(seed):
     at = ", ".join(d.x for d in dims)
     within = ", ".join(f"{d.x} in 0:O{d.size}" for d in dims)
     need = ", ".join(f"{d.output()} >= 1" for d in dims)
-    conditions = " and ".join(d.condition() for d in dims if d.stride > 1) or "n >= 0"
+    conditions = " and ".join(d.condition() for d in dims if d.stride > 1)
     read = ", ".join(f"{d.at()}//{d.stride}" for d in dims)
     result = ", ".join(outs)
+    term = f"pad(X, 0)[n, c, {read}] * F[c, o, {', '.join(d.k for d in dims)}]"
     residual = f" R[B, O, {result}]: f32;" if "R" in update else ""
     return f"""operator transposed {{
     symbols: B, C, O, {", ".join(sizes)}, {", ".join(f"O{d.size} = {d.output()}" for d in dims)}, {need};
     tensors: X[B, C, {", ".join(sizes)}]: f32; F[C, O, {", ".join(str(d.taps) for d in dims)}]: f32;{residual} Y[B, O, {result}]: f32;
     Z[n in 0:B, o in 0:O, {within}] = sum(c in 0:C, {", ".join(f"{d.k} in 0:{d.taps}" for d in dims)},
-        where({conditions}, pad(X, 0)[n, c, {read}] * F[c, o, {", ".join(d.k for d in dims)}], 0))
+        {f"where({conditions}, {term}, 0)" if conditions else term})
     {update.format(at=at)}
     case a {{ B=2, C=3, O=5, {", ".join(f"{d.size}={d.value}" for d in dims)}; X: normal(0, 1); F: normal(0, 1) }}
     case b {{ B=1, C=35, O=33, {", ".join([f"{d.size}={d.value}" for d in dims[:-1]] + [f"{sizes[-1]}={last}"])}; X: normal(0, 1); F: normal(0, 1) }}

@@ -1,0 +1,49 @@
+/* Index notation written again; notation.h says for whom. */
+#include "notation.h"
+
+static const Aff *meaning_of(void *context, const Aff *leaf) {
+    const Notation *n = context;
+    if (leaf->kind != AFF_VAR) return NULL;
+    for (unsigned i = 0; i < n->from->arg_count; i++)
+        if (n->from->args[i] == leaf->var) return n->meaning[i];
+    const IrValue *v = ir_value_map_get(n->map, (IrValue *)leaf->var);
+    return aff_var(n->m->affs, v, v->name);
+}
+
+IrValue *notation_index(IrBuilder *b, Notation *n, IrValue *v) {
+    bool index = v->type->kind == IR_TYPE_SCALAR && v->type->is_index;
+    if (!index) return ir_value_map_get(n->map, v);
+    const Aff *e = aff_substitute(n->m->affs, ir_aff_of(n->m, v), meaning_of, n);
+    return e->kind == AFF_OVERFLOW ? ir_value_map_get(n->map, v) : ir_aff_emit(b, e);
+}
+
+void notation_begin(IrBuilder *b, Notation *n) {
+    for (unsigned i = 0; i < n->from->arg_count; i++) ir_value_map_set(n->map, n->from->args[i], ir_aff_emit(b, n->meaning[i]));
+}
+
+void notation_copy_op(IrBuilder *b, Notation *n, const IrOp *op) {
+    IrOp *copy = ir_op_clone(b, op, n->map);
+    IrBuilder before = ir_builder_before(copy);
+    for (unsigned i = 0; i < op->operand_count; i++) ir_set_operand(copy, i, notation_index(&before, n, op->operands[i]));
+}
+
+typedef struct {
+    const IrValue *arg;
+    const Aff *value;
+} Put;
+
+static const Aff *put(void *context, const Aff *leaf) {
+    const Put *p = context;
+    return leaf->kind == AFF_VAR && leaf->var == p->arg ? p->value : NULL;
+}
+
+const Aff *notation_with(IrModule *m, const Aff *e, const IrValue *arg, const Aff *value) {
+    return aff_substitute(m->affs, e, put, &(Put){arg, value});
+}
+
+bool notation_slope(IrModule *m, const Aff *e, const IrValue *arg, int64_t *by) {
+    const Aff *at0 = notation_with(m, e, arg, aff_const(m->affs, 0)), *at1 = notation_with(m, e, arg, aff_const(m->affs, 1));
+    if (!aff_is_const(aff_sub(m->affs, at1, at0), by)) return false;
+    const Aff *line = aff_add(m->affs, at0, aff_mul(m->affs, aff_const(m->affs, *by), aff_var(m->affs, arg, arg->name)));
+    return line == e;
+}

@@ -1,0 +1,29 @@
+/* Index notation (graph.generic) written again with other indices. */
+#ifndef GRAPH_NOTATION_H
+#define GRAPH_NOTATION_H
+
+#include "ir.h"
+
+enum { NOTATION_ARGS = 32 };
+
+/* What the indices of the old notation mean, over those of the new one; of more than NOTATION_ARGS there are none. */
+typedef struct {
+    IrModule *m;
+    const IrBlock *from;
+    const Aff *meaning[NOTATION_ARGS];
+    IrValueMap *map; /* of all other values */
+} Notation;
+
+/* Emits what the indices mean, for operations that take them as values. */
+void notation_begin(IrBuilder *b, Notation *n);
+/* An index of the old notation in the new one. */
+IrValue *notation_index(IrBuilder *b, Notation *n, IrValue *index);
+/* Copies an operation; what it computes of indices is simplified. */
+void notation_copy_op(IrBuilder *b, Notation *n, const IrOp *op);
+
+/* The expression with another one in place of an index. */
+const Aff *notation_with(IrModule *m, const Aff *e, const IrValue *arg, const Aff *value);
+/* By how much the expression grows with the index, where that is a constant and the index stands nowhere else. */
+bool notation_slope(IrModule *m, const Aff *e, const IrValue *arg, int64_t *by);
+
+#endif

@@ -1,0 +1,279 @@
+/* Factors of a convolution in the order in which a product of matrices reads them.
+ *
+ *   Y[n, o, y, x] = sum(c, r in 0:R, s in 0:S) X[n, c, y+r, x+s] * F[o, c, r, s]
+ *
+ * becomes, with the taps e = r*S + s as one index and the tensors XP and FP stored first,
+ *
+ *   XP[n, y, x, c] = X[n, c, y, x];   FP[e, o, c] = F[o, c, e // S, e % S]
+ *   Y[n, o, y, x] = sum(c, e in 0:R*S) XP[n, y + e // S, x + e % S, c] * FP[e, o, c]
+ *
+ * so that for each tap both factors are rows of consecutive elements along what is summed: as copies bring them and tensor cores take them. */
+#include "rewrite_internal.h"
+
+#include <string.h>
+
+#include "notation.h"
+#include "query.h"
+
+enum { MOST_TAPS = 512, MOST_RANK = 12 };
+
+typedef struct {
+    IrFunc *f;
+    IrModule *m;
+    IrOp *op;
+    unsigned outer;
+    IrValue **args;
+    IrOp *window, *weights; /* elements of the two factors */
+    IrValue *sum;           /* the index that both are read along */
+} Packer;
+
+static bool is_arg(const Packer *p, IrValue *index, const IrValue *arg) {
+    const Aff *e = ir_aff_of(p->m, index);
+    return e->kind == AFF_VAR && e->var == arg;
+}
+
+static bool names(const Packer *p, const IrOp *element, const IrValue *arg) {
+    for (unsigned i = 1; i < element->operand_count; i++)
+        if (aff_depends_on(ir_aff_of(p->m, element->operands[i]), arg)) return true;
+    return false;
+}
+
+/* Is one index of the element this one, and does it stand in no other? Which; 0: no. */
+static unsigned axis_of(const Packer *p, const IrOp *element, const IrValue *arg) {
+    unsigned at = 0, found = 0;
+    for (unsigned i = 1; i < element->operand_count; i++) {
+        if (!aff_depends_on(ir_aff_of(p->m, element->operands[i]), arg)) continue;
+        found++;
+        at = is_arg(p, element->operands[i], arg) ? i : 0;
+    }
+    return found == 1 ? at : 0;
+}
+
+/* Does an axis of what the element reads move with an index of the result and with a tap? */
+static bool is_window(const Packer *p, const IrOp *element) {
+    for (unsigned i = 1; i < element->operand_count; i++) {
+        const Aff *e = ir_aff_of(p->m, element->operands[i]);
+        bool outer = false, folded = false;
+        int64_t by;
+        for (unsigned k = 0; k < p->op->operand_count; k++)
+            if (aff_depends_on(e, p->args[k]))
+                outer |= k < p->outer && notation_slope(p->m, e, p->args[k], &by), folded |= k >= p->outer && p->args[k] != p->sum;
+        if (outer && folded) return true;
+    }
+    return false;
+}
+
+static bool is_number(const IrValue *index) {
+    const IrOp *op = index->def;
+    return !op || (op->opcode != IR_GRAPH_ELEMENT && op->opcode != IR_CAST);
+}
+
+/* A tensor's element at indices that are no data, of a tensor that is no such factor yet. */
+static IrOp *plain_element(IrValue *v) {
+    if (v->def && v->def->opcode == IR_CAST) v = v->def->operands[0];
+    IrOp *e = v->def;
+    if (!e || e->opcode != IR_GRAPH_ELEMENT || e->operand_count > MOST_RANK) return NULL;
+    if (e->operands[0]->def && ir_attr_bool(e->operands[0]->def, "stored")) return NULL;
+    for (unsigned i = 1; i < e->operand_count; i++)
+        if (!is_number(e->operands[i])) return NULL;
+    return e;
+}
+
+static IrOp *product_of(const IrOp *op) {
+    IrOp *term = op->regions[0]->last->operands[0]->def;
+    if (term && term->opcode == IR_SELECT) term = term->operands[1]->def;
+    return term && term->opcode == IR_MUL ? term : NULL;
+}
+
+/* The index that both factors are read along, and else neither by. */
+static bool find_sum(Packer *p) {
+    for (unsigned i = p->outer; i < p->op->operand_count && !p->sum; i++)
+        if (axis_of(p, p->window, p->args[i]) && axis_of(p, p->weights, p->args[i])) p->sum = p->args[i];
+    return p->sum != NULL;
+}
+
+/* An index of the result that the weights are read along and the window is not. */
+static IrValue *find_column(const Packer *p) {
+    for (unsigned i = 0; i < p->outer; i++)
+        if (axis_of(p, p->weights, p->args[i]) && !names(p, p->window, p->args[i])) return p->args[i];
+    return NULL;
+}
+
+static bool find_factors(Packer *p) {
+    const IrOp *mul = product_of(p->op);
+    if (!mul) return false;
+    IrOp *a = plain_element(mul->operands[0]), *b = plain_element(mul->operands[1]);
+    for (unsigned turn = 0; a && b && turn < 2; turn++) {
+        p->window = turn ? b : a;
+        p->weights = turn ? a : b;
+        p->sum = NULL;
+        if (find_sum(p) && is_window(p, p->window) && !is_window(p, p->weights) && find_column(p)) return true;
+    }
+    return false;
+}
+
+static bool find(Packer *p, IrFunc *f, IrOp *op) {
+    if (op->opcode != IR_GRAPH_GENERIC || strcmp(ir_attr_str(op, "kind", ""), "add") != 0 || op->operand_count > NOTATION_ARGS)
+        return false;
+    *p = (Packer){.f = f, .m = f->module, .op = op, .outer = (unsigned)ir_attr_int(op, "outer", 0), .args = op->regions[0]->args};
+    return find_factors(p);
+}
+
+/* ---- Taps as one index ---- */
+
+/* How many taps there are, of all indices together that are summed beside `sum`; 0: there is none, or only one such index. */
+static int64_t count_taps(const Packer *p) {
+    int64_t taps = 1, extent;
+    unsigned count = 0;
+    for (unsigned i = p->outer; i < p->op->operand_count; i++) {
+        if (p->args[i] == p->sum) continue;
+        if (!aff_is_const(ir_aff_of(p->m, p->op->operands[i]), &extent) || extent < 1 || taps > MOST_TAPS / extent) return 0;
+        taps *= extent;
+        count++;
+    }
+    return count > 1 ? taps : 0;
+}
+
+static void mean_taps(const Packer *p, Notation *n, const IrValue *all) {
+    AffCtx *c = p->m->affs;
+    const Aff *left = aff_var(c, all, "e");
+    int64_t extent = 1;
+    unsigned first = p->outer;
+    while (p->args[first] == p->sum) first++;
+    for (unsigned i = p->op->operand_count; i-- > p->outer;) {
+        if (p->args[i] == p->sum) continue;
+        aff_is_const(ir_aff_of(p->m, p->op->operands[i]), &extent);
+        n->meaning[i] = i == first ? left : aff_mod(c, left, aff_const(c, extent));
+        left = aff_floordiv(c, left, aff_const(c, extent));
+    }
+}
+
+/* The notation over (the result's indices, `sum`, all taps). */
+static IrOp *merge_taps(Packer *p, int64_t taps) {
+    IrValue *extents[NOTATION_ARGS];
+    unsigned n = 0;
+    IrBuilder b = ir_builder_before(p->op);
+    b.span = p->op->span;
+    for (unsigned i = 0; i < p->op->operand_count; i++)
+        if (i < p->outer || p->args[i] == p->sum) extents[n++] = p->op->operands[i];
+    extents[n++] = ir_const_index(&b, taps);
+    IrOp *to = ir_op_create(&b, IR_GRAPH_GENERIC, n, extents, 1, &p->op->results[0].type);
+    ir_attr_set_int(to, "outer", p->outer);
+    ir_attr_set_str(to, "kind", "add");
+    Notation again = {.m = p->m, .from = p->op->regions[0], .map = ir_value_map_create(p->m->arena)};
+    for (unsigned i = 0; i < p->op->operand_count; i++) {
+        if (i >= p->outer && p->args[i] != p->sum) continue;
+        const IrValue *arg = ir_region_add_arg(to->regions[0], p->args[i]->type, p->args[i]->name);
+        again.meaning[i] = aff_var(p->m->affs, arg, arg->name);
+    }
+    mean_taps(p, &again, ir_region_add_arg(to->regions[0], ir_type_index(p->m), "e"));
+    b = ir_builder_at_end(to->regions[0]);
+    b.span = p->op->span;
+    notation_begin(&b, &again);
+    for (const IrOp *op = again.from->first; op; op = op->next) notation_copy_op(&b, &again, op);
+    ir_replace_uses(&p->op->results[0], ir_result(to, 0));
+    ir_op_erase(p->op);
+    return to;
+}
+
+/* ---- The factors ---- */
+
+/* Notation without a fold over these extents, whose value is stored; `at` gets its indices. */
+static IrOp *begin_stored(Packer *p, unsigned rank, IrValue *const *extents, Dtype dtype, IrValue **at) {
+    const Aff *shape[MOST_RANK];
+    IrBuilder b = ir_builder_before(p->op);
+    b.span = p->op->span;
+    for (unsigned i = 0; i < rank; i++) shape[i] = ir_aff_of(p->m, extents[i]);
+    const IrType *t = ir_type_tensor(p->m, dtype, rank, shape);
+    IrOp *pack = ir_op_create(&b, IR_GRAPH_GENERIC, rank, extents, 1, &t);
+    ir_attr_set_int(pack, "outer", rank);
+    ir_attr_set_bool(pack, "stored", true);
+    for (unsigned i = 0; i < rank; i++) at[i] = ir_region_add_arg(pack->regions[0], ir_type_index(p->m), NULL);
+    return pack;
+}
+
+/* Its body is the element at these indices; `pad`: outside it is 0. */
+static IrValue *end_stored(IrOp *pack, const IrOp *element, IrValue *const *index, bool pad) {
+    IrValue *operands[MOST_RANK + 1] = {element->operands[0]};
+    const IrType *scalar = element->results[0].type;
+    IrBuilder b = ir_builder_at_end(pack->regions[0]);
+    b.span = pack->span;
+    for (unsigned i = 1; i < element->operand_count; i++) operands[i] = index[i - 1];
+    IrValue *v = ir_result(ir_op_create(&b, IR_GRAPH_ELEMENT, element->operand_count, operands, 1, &scalar), 0);
+    const IrAttr *own = ir_attr(element, "pad");
+    if (pad) ir_attr_set_float(v->def, "pad", own ? own->number : 0);
+    ir_yield(&b, 1, &v);
+    return ir_result(pack, 0);
+}
+
+/* The element is read from another tensor. */
+static void read_stored(IrOp *element, IrValue *tensor, unsigned rank, IrValue *const *index, bool keep_pad) {
+    IrValue *operands[MOST_RANK + 1] = {tensor};
+    const IrType *scalar = element->results[0].type;
+    IrBuilder b = ir_builder_before(element);
+    b.span = element->span;
+    for (unsigned i = 0; i < rank; i++) operands[i + 1] = index[i];
+    IrOp *to = ir_op_create(&b, IR_GRAPH_ELEMENT, rank + 1, operands, 1, &scalar);
+    const IrAttr *pad = ir_attr(element, "pad");
+    if (pad && keep_pad) ir_attr_set_float(to, "pad", pad->number);
+    ir_replace_uses(&element->results[0], ir_result(to, 0));
+    ir_op_erase(element);
+}
+
+/* The tensor with the axis of the sum behind all others. */
+static void pack_window(Packer *p) {
+    IrOp *e = p->window;
+    const IrType *t = e->operands[0]->type;
+    IrValue *extents[MOST_RANK], *args[MOST_RANK], *own[MOST_RANK], *index[MOST_RANK];
+    unsigned last = axis_of(p, e, p->sum) - 1, n = 0;
+    IrBuilder b = ir_builder_before(p->op);
+    b.span = p->op->span;
+    for (unsigned i = 0; i <= t->rank; i++) {
+        unsigned axis = i < t->rank ? i : last;
+        if (i == last) continue;
+        extents[n] = ir_aff_emit(&b, t->extents[axis]);
+        index[n++] = e->operands[axis + 1];
+    }
+    IrOp *pack = begin_stored(p, n, extents, t->dtype, args);
+    for (unsigned i = 0; i < n; i++) own[i + 1 == n ? last : i < last ? i : i + 1] = args[i];
+    read_stored(e, end_stored(pack, e, own, false), n, index, true);
+}
+
+/* Over the indices of the notation that the weights name: taps and phases, the column, the sum. */
+static void pack_weights(Packer *p) {
+    IrOp *e = p->weights;
+    IrValue *column = find_column(p), *extents[MOST_RANK], *args[MOST_RANK], *own[MOST_RANK], *index[MOST_RANK];
+    Notation again = {.m = p->m, .from = p->op->regions[0], .map = ir_value_map_create(p->m->arena)};
+    unsigned n = 0, which[MOST_RANK];
+    for (unsigned turn = 0; turn < 3; turn++)
+        for (unsigned i = 0; i < p->op->operand_count; i++) {
+            unsigned own_turn = p->args[i] == p->sum ? 2 : p->args[i] == column ? 1 : 0;
+            if (own_turn != turn || !names(p, e, p->args[i])) continue;
+            which[n] = i;
+            extents[n] = p->op->operands[i];
+            index[n++] = p->args[i];
+        }
+    IrOp *pack = begin_stored(p, n, extents, e->results[0].type->dtype, args);
+    IrBuilder b = ir_builder_at_end(pack->regions[0]);
+    b.span = p->op->span;
+    for (unsigned i = 0; i < p->op->operand_count; i++) again.meaning[i] = aff_const(p->m->affs, 0);
+    for (unsigned i = 0; i < n; i++) again.meaning[which[i]] = aff_var(p->m->affs, args[i], "i");
+    for (unsigned i = 1; i < e->operand_count; i++) own[i - 1] = notation_index(&b, &again, e->operands[i]);
+    read_stored(e, end_stored(pack, e, own, true), n, index, false);
+}
+
+static unsigned count_named(const Packer *p, const IrOp *element) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < p->op->operand_count; i++) n += names(p, element, p->args[i]);
+    return n;
+}
+
+bool rewrite_packs(Rewriter *r, IrOp *op) {
+    Packer p;
+    if (!find(&p, r->f, op) || count_named(&p, p.weights) >= MOST_RANK) return false;
+    int64_t taps = op->regions[0]->last->operands[0]->def->opcode == IR_SELECT ? 0 : count_taps(&p);
+    if (taps && !find(&p, r->f, merge_taps(&p, taps))) return false;
+    pack_window(&p);
+    pack_weights(&p);
+    return true;
+}
