@@ -37,6 +37,13 @@ static const Example examples[] = {
     {"narrow_sums", 0, "A[N, N]: f32; B[N, N]: f32; Y[N, N]: f32", "Y[i, j] = sum(k, where(k <= i, A[i, k], 0) * B[k, j])", 0, NULL},
     {"narrow_sums", 0, "A[N, N]: f32; B[N, N]: f32; Y[N, N]: f32", "Y[i, j] = sum(k, where(k <= i, A[i, k], 1) * B[k, j])", 0,
      "A: tril(); B: tril()"},
+    {"phases", 1, "X[N]: f32; F[3]: f32; Y[2 * N + 1]: f32",
+     "Y[i] = sum(k in 0:3, where((i + 1 - k) % 2 == 0, pad(X, 0)[(i + 1 - k) // 2] * F[k], 0))", 0, NULL},
+    {"phases", 0, "X[N]: f32; F[3]: f32; Y[N]: f32", "Y[i] = sum(k in 0:3, where(i + 1 - k >= 0, pad(X, 0)[i + 1 - k] * F[k], 0))", 0,
+     NULL},
+    {"packs", 1, "X[M, N]: f32; F[K, M, 3]: f32; Y[K, N]: f32", "Y[o, x] = sum(c, r in 0:3, pad(X, 0)[c, x + r - 1] * F[o, c, r])", 0,
+     NULL},
+    {"packs", 0, "X[M, N]: f32; F[K, M]: f32; Y[K, N]: f32", "Y[o, x] = sum(c, X[c, x] * F[o, c])", 0, NULL},
 };
 
 static IrModule *operator_of(Arena *arena, const Example *e) {
