@@ -161,6 +161,9 @@ const char *design_extent(Design *d, const DesignAxis *axis);
 
 /* A value at an index for each of its axes (scalars of a region: none). Text is appended for what is
  * not known yet. With d->error set the result means nothing. */
+/* design_reshape.c: the row-major position; `inner` is where the element of the reshaped tensor at `index` was. */
+const Aff *design_linear(Design *d, const Aff *const *extents, const Aff *const *index, unsigned rank);
+void design_reshaped(Design *d, const IrType *to, const Aff *const *index, const IrType *from, const Aff **inner);
 DesignTile design_value(Design *d, IrValue *v, const Aff *const *index);
 /* The tile over exactly these axes in this order, an expression: transposed, with extents of 1. */
 const char *design_align(Design *d, const DesignTile *t, unsigned rank, DesignAxis *const *axes);

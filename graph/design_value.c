@@ -202,37 +202,9 @@ static DesignTile constant(Design *d, const IrOp *op) {
 
 /* ---- Moves: only the index changes ---- */
 
-static const Aff *linear(Design *d, const IrType *t, const Aff *const *index) {
-    const Aff *at = aff_const(d->module->affs, 0);
-    for (unsigned i = 0; i < t->rank; i++) at = aff_add(d->module->affs, aff_mul(d->module->affs, at, t->extents[i]), index[i]);
-    return at;
-}
-
-static void unfold(Design *d, const IrType *t, const Aff *at, const Aff **index) {
-    AffCtx *c = d->module->affs;
-    for (unsigned i = t->rank; i-- > 0;) {
-        index[i] = i ? aff_mod(c, at, t->extents[i]) : at;
-        at = aff_floordiv(c, at, t->extents[i]);
-    }
-}
-
 static bool is_one(const Aff *extent) {
     int64_t one;
     return aff_is_const(extent, &one) && one == 1;
-}
-
-/* Of a reshape that adds or drops axes of one lane only: the index of each axis; false: it is another. */
-static bool squeezed(Design *d, const IrType *to, const Aff *const *index, const IrType *from, const Aff **inner) {
-    unsigned k = 0;
-    for (unsigned i = 0; i < from->rank; i++) {
-        inner[i] = aff_const(d->module->affs, 0);
-        if (is_one(from->extents[i])) continue;
-        while (k < to->rank && is_one(to->extents[k])) k++;
-        if (k == to->rank || to->extents[k] != from->extents[i]) return false;
-        inner[i] = index[k++];
-    }
-    while (k < to->rank && is_one(to->extents[k])) k++;
-    return k == to->rank;
 }
 
 static DesignTile moved(Design *d, IrOp *op, const Aff *const *index) {
@@ -241,8 +213,7 @@ static DesignTile moved(Design *d, IrOp *op, const Aff *const *index) {
     const Aff *inner[DESIGN_RANK] = {0};
     const IrAttr *axes = ir_attr(op, op->opcode == IR_GRAPH_TRANSPOSE ? "perm" : "axes");
     if (op->opcode == IR_GRAPH_RESHAPE) {
-        const IrType *to = op->results[0].type;
-        if (!squeezed(d, to, index, from, inner)) unfold(d, from, linear(d, to, index), inner);
+        design_reshaped(d, op->results[0].type, index, from, inner);
         return design_value(d, op->operands[0], inner);
     }
     for (unsigned i = 0; i < from->rank; i++) {
@@ -266,7 +237,7 @@ static DesignTile random_numbers(Design *d, IrOp *op, const Aff *const *index) {
     const IrType *t = op->results[0].type;
     DesignTile seed = design_value(d, op->operands[0], NULL);
     DesignTile offset = design_value(d, op->operands[1], NULL);
-    DesignTile at = design_index_tile(d, linear(d, t, index), DTYPE_I64);
+    DesignTile at = design_index_tile(d, design_linear(d, t->extents, index, t->rank), DTYPE_I64);
     const char *text =
         arena_printf(d->arena, "random(%s, seed=%s, offset=%s, dtype=%s)", at.text, seed.text, offset.text, dtype_name(t->dtype));
     return design_let(d, text, at.rank, at.axes, t->dtype);

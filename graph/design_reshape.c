@@ -1,0 +1,58 @@
+/* Where an element of a reshaped tensor was: axes whose extents together are those of axes before stay among themselves, so that only
+ * what is really cut or merged is divided. */
+#include "design_internal.h"
+
+const Aff *design_linear(Design *d, const Aff *const *extents, const Aff *const *index, unsigned rank) {
+    AffCtx *c = d->module->affs;
+    const Aff *at = aff_const(c, 0);
+    for (unsigned i = 0; i < rank; i++) at = aff_add(c, aff_mul(c, at, extents[i]), index[i]);
+    return at;
+}
+
+static void unfold(Design *d, const AffFacts *facts, const Aff *const *extents, unsigned rank, const Aff *at, const Aff **index) {
+    AffCtx *c = d->module->affs;
+    for (unsigned i = rank; i-- > 0;) {
+        index[i] = aff_simplify(facts, i ? aff_mod(c, at, extents[i]) : at);
+        at = aff_simplify(facts, aff_floordiv(c, at, extents[i]));
+    }
+}
+
+static const Aff *product(Design *d, const Aff *const *extents, unsigned count) {
+    const Aff *all = aff_const(d->module->affs, 1);
+    for (unsigned i = 0; i < count; i++) all = aff_mul(d->module->affs, all, extents[i]);
+    return all;
+}
+
+/* The fewest last axes of both that have the same extent together: all, if no fewer have. */
+static void last_group(Design *d, const IrType *to, unsigned a, const IrType *from, unsigned b, unsigned *of_to, unsigned *of_from) {
+    for (unsigned both = 1; both < a + b; both++)
+        for (unsigned x = both > b ? both - b : 0; x <= a && x <= both; x++)
+            if (product(d, to->extents + a - x, x) == product(d, from->extents + b - (both - x), both - x)) {
+                *of_to = x;
+                *of_from = both - x;
+                return;
+            }
+    *of_to = a;
+    *of_from = b;
+}
+
+/* An element is asked for where there is one: then no extent is 0. */
+static AffFacts *facts_of_element(Design *d, const IrType *from) {
+    AffFacts *facts = aff_facts_create(d->arena, d->module->affs);
+    for (unsigned i = 0; i < from->rank; i++) aff_facts_range(facts, from->extents[i], aff_const(d->module->affs, 1), NULL);
+    return facts;
+}
+
+void design_reshaped(Design *d, const IrType *to, const Aff *const *index, const IrType *from, const Aff **inner) {
+    const AffFacts *facts = facts_of_element(d, from);
+    unsigned a = to->rank, b = from->rank, of_to, of_from;
+    while (a || b) {
+        last_group(d, to, a, from, b, &of_to, &of_from);
+        a -= of_to;
+        b -= of_from;
+        if (of_to == 1 && of_from == 1)
+            inner[b] = index[a];
+        else
+            unfold(d, facts, from->extents + b, of_from, design_linear(d, to->extents + a, index + a, of_to), inner + b);
+    }
+}
