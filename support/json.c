@@ -4,6 +4,7 @@
 
 #include <cjson/cJSON.h>
 #include <pthread.h>
+#include <string.h>
 
 enum { DEFAULT_BYTES = 16 << 20, DEFAULT_DEPTH = 64, DEFAULT_VALUES = 500000 };
 
@@ -48,6 +49,98 @@ static bool within_limits(const char *text, size_t size, JsonLimits limits, char
     return true;
 }
 
+/* ---- Validity without memory ----
+ * cJSON says the same of a text that is none and of one for which it gets no memory. Here is a subset of what it takes, so that what is
+ * found valid here and not read there met the end of memory. */
+
+static bool skip_blanks(const char **at, const char *end) {
+    while (*at < end && strchr(" \t\r\n", **at) && **at) ++*at;
+    return *at < end;
+}
+
+static bool skip_word(const char **at, const char *end, const char *word) {
+    size_t n = strlen(word);
+    if ((size_t)(end - *at) < n || memcmp(*at, word, n) != 0) return false;
+    *at += n;
+    return true;
+}
+
+/* Four hexadecimal digits; the pairs of UTF-16 and the character 0 are left out. */
+static bool skip_code(const char **at, const char *end) {
+    unsigned code = 0;
+    if (end - *at < 4) return false;
+    for (int i = 0; i < 4; i++, ++*at) {
+        const char *digits = "0123456789abcdef", *digit = **at ? strchr(digits, **at | 32) : NULL;
+        if (!digit) return false;
+        code = code * 16 + (unsigned)(digit - digits);
+    }
+    return code && (code < 0xd800 || code > 0xdfff);
+}
+
+static bool valid_string(const char **at, const char *end) {
+    for (++*at; *at < end && **at != '"'; ++*at) {
+        if ((unsigned char)**at < ' ') return false;
+        if (**at != '\\') continue;
+        if (++*at == end || !**at || !strchr("\"\\/bfnrtu", **at)) return false;
+        if (**at != 'u') continue;
+        ++*at;
+        if (!skip_code(at, end)) return false;
+        --*at;
+    }
+    return *at < end && *(*at)++ == '"';
+}
+
+static bool skip_digits(const char **at, const char *end) {
+    const char *first = *at;
+    while (*at < end && **at >= '0' && **at <= '9') ++*at;
+    return *at > first;
+}
+
+static bool valid_number(const char **at, const char *end) {
+    enum { LONGEST = 60 }; /* cJSON's buffer holds a little more */
+    const char *first = *at;
+    if (*at < end && **at == '-') ++*at;
+    if (!skip_digits(at, end)) return false;
+    if (*at < end && **at == '.' && (++*at, !skip_digits(at, end))) return false;
+    if (*at < end && (**at | 32) == 'e') {
+        if (++*at < end && (**at == '+' || **at == '-')) ++*at;
+        if (!skip_digits(at, end)) return false;
+    }
+    return *at - first <= LONGEST;
+}
+
+static bool valid_value(const char **at, const char *end);
+
+/* The members of an object or an array; within_limits has looked at the depth. */
+static bool valid_members(const char **at, const char *end, char last) {
+    ++*at;
+    if (!skip_blanks(at, end)) return false;
+    if (**at == last) return ++*at, true;
+    for (;; ++*at) {
+        if (!skip_blanks(at, end)) return false;
+        if (last == '}') {
+            if (**at != '"' || !valid_string(at, end) || !skip_blanks(at, end) || **at != ':') return false;
+            ++*at;
+        }
+        if (!valid_value(at, end) || !skip_blanks(at, end)) return false;
+        if (**at == last) return ++*at, true;
+        if (**at != ',') return false;
+    }
+}
+
+static bool valid_value(const char **at, const char *end) {
+    if (!skip_blanks(at, end)) return false;
+    if (**at == '"') return valid_string(at, end);
+    if (**at == '{') return valid_members(at, end, '}');
+    if (**at == '[') return valid_members(at, end, ']');
+    return skip_word(at, end, "null") || skip_word(at, end, "true") || skip_word(at, end, "false") || valid_number(at, end);
+}
+
+static bool is_valid(const char *text, size_t size) {
+    const char *at = text, *end = text + size;
+    return valid_value(&at, end) && !skip_blanks(&at, end);
+}
+
 /* What keeps a tree in the scope that read it. */
 static void end_tree(void *owner) {
     cJSON_Delete(*(cJSON **)owner);
@@ -82,6 +175,7 @@ Json *json_read(const char *text, size_t size, const JsonLimits *given, char err
         return (Json *)(void *)item;
     }
     memory_free(owner);
+    if (!item && is_valid(text, size)) memory_out();
     snprintf(error, 128, "not valid JSON at byte %zu", (size_t)(end - text));
     cJSON_Delete(item);
     return NULL;

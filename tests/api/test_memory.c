@@ -3,6 +3,7 @@
 #include "memory.h"
 #include "sketchc.h"
 
+#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,11 @@ static long count, refused_at;
 
 static bool refuse(void) {
     return ++count == refused_at;
+}
+
+/* cJSON's memory counts likewise. */
+static void *allocate(size_t size) {
+    return memory_refuse && refuse() ? NULL : malloc(size);
 }
 
 static void fail(const char *what) {
@@ -141,6 +147,7 @@ static bool write_input(void) {
 }
 
 int main(int argc, char **argv) {
+    cJSON_InitHooks(&(cJSON_Hooks){allocate, free});
     long step = argc > 1 ? strtol(argv[1], NULL, 10) : 1, total = 0;
     sketchc_options options = {.size = sizeof options, .target = "openmp"};
     sketchc_unit *unit = sketchc_unit_create(NULL, text, sizeof text - 1);

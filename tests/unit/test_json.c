@@ -1,6 +1,8 @@
 #include "check.h"
 #include "json.h"
+#include "memory.h"
 
+#include <cjson/cJSON.h>
 #include <locale.h>
 
 static Json *read(const char *text, char error[128]) {
@@ -30,7 +32,7 @@ static void check_values(void) {
 }
 
 static void check_refused(void) {
-    static const char *const bad[] = {"", "{", "[1,]", "{\"a\" 1}", "1 2", "nul", "\"open", "[1]]", "{a: 1}", "'x'", "\"\\"};
+    static const char *const bad[] = {"", "{", "{\"a\" 1}", "1 2", "nul", "\"open", "[1]]", "{a: 1}", "'x'", "\"\\"};
     char error[128];
     for (size_t i = 0; i < COUNT_OF(bad); i++) CHECK(!read(bad[i], error) && error[0]);
     CHECK(!json_read("[1]\0[2]", 7, NULL, error));
@@ -55,7 +57,54 @@ static void check_limits(void) {
     free(deep);
 }
 
+static long left; /* allocations of cJSON until one fails */
+
+static void *allocate(size_t size) {
+    return left-- > 0 ? malloc(size) : NULL;
+}
+
+typedef struct {
+    const char *text;
+    bool valid;
+} Attempt;
+
+static void attempt(void *ctx) {
+    Attempt *a = ctx;
+    char error[128];
+    Json *json = read(a->text, error);
+    a->valid = json != NULL;
+    json_release(json);
+}
+
+/* Where memory runs out, at each allocation in turn, a text that is JSON is not called invalid; one that is none still is. */
+static void check_out_of_memory(void) {
+    static const char *const texts[] = {
+        "{}", "[]",   " [ 1 , -2.5e+3 , \"a\\u00e9\\n\\\"\", true, false, null ] ", "{\"a\": {\"b\": [[], {}, \"\"]}, \"c\": 0.5}",
+        "7",  "\"x\""};
+    static const char *const bad[] = {"{\"a\": [1, 2}", "[1,]", "[\"\\x\"]", "[1 2]", "{\"a\"}", "[-]", "tru", "[\"a]"};
+    cJSON_InitHooks(&(cJSON_Hooks){allocate, free});
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        long last = 0;
+        for (bool ended = false; !ended; last++) {
+            Attempt a = {texts[i], false};
+            left = last;
+            ended = memory_try(attempt, &a);
+            CHECK(!ended || a.valid);
+        }
+        CHECK(last > 1);
+    }
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        for (left = 0; left < 9; left++) {
+            Attempt a = {bad[i], true};
+            long at = left;
+            CHECK(memory_try(attempt, &a) && !a.valid);
+            left = at;
+        }
+    cJSON_InitHooks(NULL);
+}
+
 int main(void) {
+    check_out_of_memory();
     check_values();
     check_refused();
     check_limits();
