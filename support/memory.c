@@ -25,6 +25,7 @@ struct MemoryScope {
 static _Thread_local MemoryScope *innermost;
 
 bool (*memory_refuse)(void);
+void (*memory_program_ends)(void);
 
 static Block *block_of(void *memory) {
     return (Block *)(void *)((unsigned char *)memory - offsetof(Block, data));
@@ -91,6 +92,7 @@ void memory_pop(MemoryUndo *record) {
 }
 
 _Noreturn void memory_out(void) {
+    if (!innermost && memory_program_ends) memory_program_ends();
     if (!innermost) abort();
     /* From here, while the frames of the records still are. */
     for (MemoryUndo *u = innermost->undo; u; u = innermost->undo) {

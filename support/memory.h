@@ -11,7 +11,7 @@
 bool memory_try(void (*work)(void *ctx), void *ctx);
 /* The same for a work within others, which end with it. */
 bool memory_guard(void (*work)(void *ctx), void *ctx);
-/* Ends the innermost memory_try of this thread; without one the process aborts. */
+/* Ends the innermost memory_try of this thread; without one the process ends: by memory_program_ends, else it aborts. */
 _Noreturn void memory_out(void);
 
 /* Zeroed, never null, until memory_free or the end of a memory_try that fails. A null pointer may be freed. */
@@ -31,5 +31,8 @@ void memory_pop(MemoryUndo *record);
 
 /* For tests: asked before each allocation of this memory and of arenas, whether it fails; null: nobody is asked. */
 extern bool (*memory_refuse)(void);
+
+/* A program's own way to end where memory runs out outside of any memory_try: says so and exits. Null in a library. */
+extern void (*memory_program_ends)(void);
 
 #endif

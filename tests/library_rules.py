@@ -29,6 +29,7 @@ CALLS = [
     (r"\b(?:strtok|localtime|gmtime|rand|srand|setenv|putenv)\s*\(", "is not for several threads", {}),
 ]
 STATE = {"innermost": "support/memory.c: a thread's way out where memory runs out", "memory_refuse": "support/memory.c: a test's hook",
+         "memory_program_ends": "support/memory.c: the driver's way to end",
          "parse_lock": "support/json.c: a lock", "empty_text": "support/str.c: never written to",
          "ptx_once": "emit/ptx/ptx.c: LLVM is initialised once a process", "ptx_escape": "emit/ptx/ptx.c: a "
          "thread's way out of LLVM", "ptx_reason": "emit/ptx/ptx.c: the same",

@@ -1,11 +1,16 @@
 #include "fail.h"
+#include "memory.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { STATUS_USAGE = 2 };
+enum { STATUS_USAGE = 2, STATUS_NO_MEMORY = 6 };
+
+static const char *program_name;
+static long until_refused;
 
 int fail(int status, const char *format, ...) {
     va_list args;
@@ -28,4 +33,26 @@ int fail_output(int status) {
              errno ? strerror(errno) : "");
     said = true;
     return status ? status : STATUS_USAGE;
+}
+
+/* Without stdio, which may want memory. */
+static void end_program(void) {
+    static const char said[] = ": out of memory\n";
+    (void)!write(STDERR_FILENO, program_name, strlen(program_name));
+    (void)!write(STDERR_FILENO, said, sizeof said - 1);
+    _exit(STATUS_NO_MEMORY);
+}
+
+void fail_without_memory(const char *program) {
+    program_name = program;
+    memory_program_ends = end_program;
+}
+
+static bool is_refused(void) {
+    return --until_refused == 0;
+}
+
+void fail_allocation(long number) {
+    until_refused = number;
+    memory_refuse = is_refused;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fail.h"
 #include "passes.h"
 #include "rewrite.h"
 
@@ -135,6 +136,7 @@ static int work(const Command *c) {
 
 int main(int argc, char **argv) {
     Command c = {0};
+    fail_without_memory("sketch-opt");
     for (int i = 1; i < argc; i++) {
         if (parse_argument(&c, argv[i])) continue;
         fprintf(stderr, "sketch-opt: unexpected argument %s\n%s", argv[i], usage);

@@ -259,7 +259,7 @@ static void wait_as_planted(Driver *d) {
  * artifact. */
 static int compile(Driver *d, const char *path, const Str *text, const char *form, Str *out, sketchc_artifact **artifact) {
     sketchc_unit *unit = sketchc_unit_create(strcmp(path, "-") ? path : "<stdin>", text->data, text->len);
-    if (!unit) return fail(SKETCHC_OUT_OF_MEMORY, "out of memory");
+    if (!unit) return SKETCHC_OUT_OF_MEMORY;
     char *data = NULL;
     size_t size = 0;
     double start = now();
@@ -414,7 +414,7 @@ static int command_execute(Driver *d) {
 /* The file in the one style, into `out`. */
 static int format_text(Driver *d, const char *path, const Str *text, Str *out) {
     sketchc_unit *unit = sketchc_unit_create(strcmp(path, "-") ? path : "<stdin>", text->data, text->len);
-    if (!unit) return fail(SKETCHC_BUG, "out of memory");
+    if (!unit) return SKETCHC_OUT_OF_MEMORY;
     char *data;
     size_t size;
     crash_guard(d->command, text->data, text->len);
@@ -478,6 +478,7 @@ static int explain_file(Driver *d, const char *path) {
     sketchc_unit *unit = status ? NULL : sketchc_unit_create(strcmp(path, "-") ? path : "<stdin>", text.data, text.len);
     char *page = NULL;
     size_t size = 0;
+    if (!status && !unit) status = SKETCHC_OUT_OF_MEMORY;
     if (unit) {
         watch(d, "explain");
         crash_guard(d->command, text.data, text.len);
@@ -589,6 +590,7 @@ static int dispatch(Driver *d) {
     int status = check_options(d);
     if (!status) status = read_options(d);
     if (status) return status;
+    if (d->compile.fault && strncmp(d->compile.fault, "memory:", 7) == 0) fail_allocation(strtol(d->compile.fault + 7, NULL, 10));
     if (is_supervised(d)) supervise_from_here();
     switch (d->line.command) {
     case COMMAND_COMPILE:
@@ -630,17 +632,19 @@ static const char *join_words(Arena *arena, int count, char **words) {
 
 int main(int argc, char **argv) {
     supervise_prepare();
+    fail_without_memory("sketchc");
     if (argc == 2 && strcmp(argv[1], judge_word) == 0) {
         serve_as_judge();
         _exit(0); /* the search does not wait */
     }
     Driver d = {.arena = arena_create()};
-    if (!d.arena) return fail(SKETCHC_BUG, "out of memory");
+    if (!d.arena) return fail(SKETCHC_OUT_OF_MEMORY, "out of memory");
     crash_on_interrupt();
     d.command = join_words(d.arena, argc, argv);
     Str error;
     str_init(&error);
     int status = options_parse(d.arena, argc, argv, &d.line, &error) ? dispatch(&d) : fail(SKETCHC_USAGE_ERROR, "%s", error.data);
+    if (status == SKETCHC_OUT_OF_MEMORY) fail(status, "out of memory");
     str_release(&error);
     arena_destroy(d.arena);
     return fail_output(status);

@@ -4,18 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void forget_analysis(Document *d) {
-    arena_destroy(d->arena);
+/* Whose memory is gone. */
+void document_lose_analysis(Document *d) {
     d->arena = NULL;
     d->file = NULL;
     d->occurrences = (Occurrences){0};
 }
 
+static void forget_analysis(Document *d) {
+    arena_destroy(d->arena);
+    document_lose_analysis(d);
+}
+
 static void index_lines(Document *d) {
     size_t count = 1, at = 1;
     for (size_t i = 0; i < d->text.len; i++) count += d->text.data[i] == '\n';
-    uint32_t *lines = realloc(d->lines, count * sizeof *lines);
-    if (!lines) abort();
+    uint32_t *lines = server_resize(d->lines, count * sizeof *lines);
     lines[0] = 0;
     for (size_t i = 0; i < d->text.len; i++)
         if (d->text.data[i] == '\n') lines[at++] = (uint32_t)i + 1;
@@ -61,12 +65,13 @@ Document *document_open(Documents *list, const char *uri, const char *text, size
     if (!d) {
         if (list->len == LSP_MAX_DOCUMENTS) return NULL;
         if (list->len == list->cap) {
-            list->cap = list->cap ? 2 * list->cap : 8;
-            list->data = realloc(list->data, list->cap * sizeof *list->data);
+            size_t more = list->cap ? 2 * list->cap : 8;
+            list->data = server_resize(list->data, more * sizeof *list->data);
+            list->cap = more;
         }
-        d = calloc(1, sizeof *d);
-        if (!d || !list->data) abort();
-        d->uri = strdup(uri);
+        d = server_resize(NULL, sizeof *d);
+        *d = (Document){.uri = server_resize(NULL, strlen(uri) + 1)};
+        memcpy(d->uri, uri, strlen(uri) + 1);
         str_init(&d->text);
         list->data[list->len++] = d;
     }
@@ -102,7 +107,6 @@ void documents_release(Documents *list) {
 void document_analyse(Document *d) {
     if (d->arena) return;
     d->arena = arena_create();
-    if (!d->arena) abort();
     d->sources = source_map_create(d->arena);
     diag_list_init(&d->diags, d->arena, d->sources);
     d->file_id = source_add(d->sources, d->uri, d->text.data, d->text.len);

@@ -5,6 +5,7 @@
 #include "frontend.h"
 #include "json.h"
 #include "lsp.h"
+#include "memory.h"
 
 /* Limits of what a client may send. */
 enum {
@@ -54,7 +55,7 @@ typedef struct {
     int64_t version;
     uint32_t *lines; /* byte offset of each line's start */
     size_t line_count;
-    bool needs_publishing;
+    bool needs_publishing, was_analysed;
     /* the last analysis; null before the first and after an edit */
     Arena *arena;
     SourceMap *sources;
@@ -88,6 +89,8 @@ void document_set_text(Document *d, const char *text, size_t size);
 bool document_replace(Document *d, size_t begin, size_t end, const char *text, size_t size);
 /* Parses and checks the text unless that was done. */
 void document_analyse(Document *d);
+/* The analysis is no more: memory ran out while it was made. */
+void document_lose_analysis(Document *d);
 /* Positions past the end of a line or text mean its end. */
 size_t document_offset(const Document *d, Position p, bool utf8);
 Position document_position(const Document *d, size_t offset, bool utf8);
@@ -104,6 +107,8 @@ typedef void (*StmtVisit)(void *context, const Stmt *stmt);
 void visit_statements(const Body *body, StmtVisit visit, void *context);
 
 /* ---- The server (server.c) ---- */
+
+void *server_resize(void *data, size_t size); /* realloc that ends as memory_out does */
 
 struct LspServer {
     LspWrite write;

@@ -258,6 +258,33 @@ static const struct {
 #undef METHOD
 };
 
+typedef struct {
+    Request r;
+    const Json *id;
+    Handler run;
+} Work;
+
+static void work_on(void *work) {
+    Work *w = work;
+    str_init(&w->r.out);
+    w->run(&w->r);
+    if (w->r.error)
+        send_error(w->r.server, w->id, w->r.error, w->r.message);
+    else
+        send_result(w->r.server, w->id, &w->r.out);
+    str_release(&w->r.out);
+}
+
+/* False: memory ran out before there was an answer. What was analysed meanwhile went with it; texts stay what they are, as no request changes one. */
+static bool with_memory(LspServer *s, const Json *id, const Json *params, Handler run) {
+    Work w = {.r = {.server = s, .params = params}, .id = id, .run = run};
+    for (size_t i = 0; i < s->documents.len; i++) s->documents.data[i]->was_analysed = s->documents.data[i]->arena != NULL;
+    if (memory_try(work_on, &w)) return true;
+    for (size_t i = 0; i < s->documents.len; i++)
+        if (!s->documents.data[i]->was_analysed) document_lose_analysis(s->documents.data[i]);
+    return false;
+}
+
 static void answer(LspServer *s, const Json *id, const char *method, const Json *params) {
     size_t i = 0;
     while (i < COUNT_OF(methods) && strcmp(methods[i].name, method) != 0) i++;
@@ -274,14 +301,7 @@ static void answer(LspServer *s, const Json *id, const char *method, const Json 
         send_error(s, id, LSP_METHOD_NOT_FOUND, "this method is not known");
         return;
     }
-    Request r = {.server = s, .params = params};
-    str_init(&r.out);
-    methods[i].run(&r);
-    if (r.error)
-        send_error(s, id, r.error, r.message);
-    else
-        send_result(s, id, &r.out);
-    str_release(&r.out);
+    if (!with_memory(s, id, params, methods[i].run)) send_error(s, id, LSP_INTERNAL, "out of memory");
 }
 
 static bool same_id(const Json *a, const Json *b) {
@@ -318,9 +338,9 @@ static void handle(LspServer *s, const Json *message) {
 static void enqueue(LspServer *s, Json *message) {
     if (s->queue_head == s->queue.len) s->queue_head = s->queue.len = 0;
     if (s->queue.len == s->queue.cap) {
-        s->queue.cap = s->queue.cap ? 2 * s->queue.cap : 16;
-        s->queue.data = realloc(s->queue.data, s->queue.cap * sizeof *s->queue.data);
-        if (!s->queue.data) abort();
+        size_t more = s->queue.cap ? 2 * s->queue.cap : 16;
+        s->queue.data = server_resize(s->queue.data, more * sizeof *s->queue.data);
+        s->queue.cap = more;
     }
     s->queue.data[s->queue.len++] = message;
 }
@@ -405,6 +425,12 @@ bool lsp_step(LspServer *s) {
 }
 
 /* ---- Lifetime ---- */
+
+void *server_resize(void *data, size_t size) {
+    void *more = memory_refuse && memory_refuse() ? NULL : realloc(data, size);
+    if (!more) memory_out();
+    return more;
+}
 
 LspServer *lsp_create(LspWrite write, void *context) {
     LspServer *s = calloc(1, sizeof *s);

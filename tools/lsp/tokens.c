@@ -25,9 +25,9 @@ typedef struct {
 
 static void push(TokenData *out, uint32_t number) {
     if (out->len == out->cap) {
-        out->cap = out->cap ? 2 * out->cap : 1024;
-        out->data = realloc(out->data, out->cap * sizeof *out->data);
-        if (!out->data) abort();
+        size_t more = out->cap ? 2 * out->cap : 1024;
+        out->data = server_resize(out->data, more * sizeof *out->data);
+        out->cap = more;
     }
     out->data[out->len++] = number;
 }
