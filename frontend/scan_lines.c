@@ -231,9 +231,7 @@ static void start_line(Scanner *s, Span span) {
     int col = column(s), *top = &s->indents[s->indent_count - 1];
     Span margin = scan_span(s, s->line, s->first);
     if (*top < 0) *top = col;
-    if (col > *top && s->opener)
-        indent(s, col, margin);
-    else if (col > *top && s->line_error)
+    if (col > *top && (s->opener || s->line_error))
         indent(s, col, margin);
     else if (col > *top && !s->section_line)
         diag_report(s->diags, DIAG_unexpected_indent, margin);

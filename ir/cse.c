@@ -30,7 +30,7 @@ static uint64_t mix(uint64_t h, uint64_t v) {
 /* ---- Equality ---- */
 
 static bool bits_equal(double a, double b) {
-    return memcmp(&a, &b, sizeof a) == 0;
+    return memcmp(&a, &b, sizeof a) == 0; /* NOLINT(bugprone-suspicious-memory-comparison): bits, as the name says */
 }
 
 static bool attr_equal(const IrAttr *a, const IrAttr *b) {

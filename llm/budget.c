@@ -69,7 +69,7 @@ bool budget_reserve(LlmBudget *b, size_t prompt_bytes, double answer_tokens, Str
 }
 
 static double counted(int64_t reported, size_t bytes, bool any) {
-    double least = (double)(bytes / BYTES_OF_LONGEST_TOKEN);
+    double least = (double)(bytes / BYTES_OF_LONGEST_TOKEN); /* NOLINT(bugprone-integer-division): whole tokens */
     if (!any) return 0;
     if (reported < 0) return (double)llm_estimate_tokens(bytes);
     return (double)reported > least ? (double)reported : least;

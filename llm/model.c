@@ -139,10 +139,8 @@ static void finish_answer(Request *r) {
 static void judge(Model *m, Request *r) {
     char text[400], line[500];
     HttpCall *h = &r->http;
-    if (h->status >= 200 && h->status < 300 && !(h->error[0] && !r->answer.received))
-        finish_answer(r);
-    else if (r->answer.body.len)
-        finish_answer(r);
+    bool answered = h->status >= 200 && h->status < 300 && !(h->error[0] && !r->answer.received);
+    if (answered || r->answer.body.len) finish_answer(r);
     settle(m, r);
     if (h->status >= 200 && h->status < 300) {
         if (h->error[0] && !r->answer.done && !r->answer.full)

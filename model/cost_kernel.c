@@ -481,10 +481,10 @@ static void multiply_groups(Count *c, const IrOp *op) {
     const IrType *acc = op->results[0].type;
     double groups = c->times * c->blocks * count_active(c) / WARPGROUP, columns = 2;
     for (unsigned d = 0; d < acc->rank; d++) columns *= (double)ir_type_extent(acc, d);
-    c->out->instructions += groups * (WARPGROUP / WARP);
+    c->out->instructions += groups * (WARPGROUP / WARP);                        /* NOLINT(bugprone-integer-division): it divides */
     double rows = op->operands[0]->type->kind == IR_TYPE_FRAG ? 0 : WGMMA_ROWS; /* from registers */
     c->out->shared += groups * (rows + columns) * FACTOR_BYTES;
-    c->out->products += groups * WGMMA_ROWS * columns * (FACTOR_BYTES / 2);
+    c->out->products += groups * WGMMA_ROWS * columns * (FACTOR_BYTES / 2); /* NOLINT(bugprone-integer-division): it is even */
 }
 
 /* Hardware instructions of a warp. */

@@ -25,7 +25,7 @@ static double at_y(const Axis *a, double value) {
 }
 
 /* 1, 2 or 5 times a power of ten, so that at most MOST_STEPS fit. */
-static double ir_func_kernel(double span) {
+static double step_of(double span) {
     static const double tens[] = {1, 2, 5, 10};
     double power = pow(10, floor(log10(span / MOST_STEPS)));
     for (size_t i = 0; i < COUNT_OF(tens); i++)
@@ -43,13 +43,15 @@ static size_t add_step(double *steps, size_t count, size_t most, double value, c
 static size_t steps_of(const Axis *a, double *steps, size_t most) {
     size_t count = 0;
     if (!a->log || a->high / a->low < 4) {
-        double step = ir_func_kernel(a->high - a->low);
+        double step = step_of(a->high - a->low);
+        /* NOLINTNEXTLINE(bugprone-float-loop-counter): a mark more or less at an end is no fault */
         for (double v = ceil(a->low / step - 1e-9) * step; v <= a->high * (1 + 1e-9); v += step) count = add_step(steps, count, most, v, a);
         return count;
     }
     static const double tens[] = {1, 2, 5};
     double decades = log10(a->high / a->low), stride = ceil(decades / MOST_STEPS);
     size_t of_ten = decades < 3 ? 3 : 1;
+    /* NOLINTNEXTLINE(bugprone-float-loop-counter): whole numbers */
     for (double p = floor(log10(a->low)); p <= ceil(log10(a->high)); p += stride)
         for (size_t i = 0; i < of_ten; i++) count = add_step(steps, count, most, tens[i] * pow(10, p), a);
     return count;

@@ -340,9 +340,7 @@ static void collect_missing(const Frame *frame, Work *w, Memo *memo, int64_t *ke
 }
 
 static void compute_missing(Work *w, Memo *memo, const int64_t *missing) {
-    if (w->key_count >= 32 && (int64_t)w->key_count * 4 > w->node->reduced_count)
-        reduce_by_columns(w);
-    else if (w->key_count >= 128)
+    if (w->key_count >= 128 || (w->key_count >= 32 && (int64_t)w->key_count * 4 > w->node->reduced_count))
         reduce_by_columns(w);
     else
         reduce_by_rows(w);

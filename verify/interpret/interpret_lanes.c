@@ -294,6 +294,7 @@ static void run_single(Machine *m, Inst *inst, const uint8_t *active) {
     for (size_t t = 0; t < m->threads; t++) {
         if (!active[t]) continue;
         if (!first) first = &x->cells[t];
+        /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): of equal bits */
         if (memcmp(first, &x->cells[t], sizeof *first) != 0) machine_trap(m, "threads of a block hold different values");
         r->cells[t] = x->cells[t];
     }
