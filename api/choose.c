@@ -49,6 +49,12 @@ static bool has_transposition(const IrModule *module) {
     return false;
 }
 
+static bool has_inner_products(Arena *arena, const IrModule *module) {
+    for (const IrFunc *f = module->first; f; f = f->next)
+        if (f->level == IR_LEVEL_GRAPH && design_has_inner_products(arena, f)) return true;
+    return false;
+}
+
 static size_t style_named(const char *name) {
     size_t i = 0;
     while (i + 1 < design_style_count() && strcmp(design_style(i)->name, name) != 0) i++;
@@ -69,8 +75,8 @@ static bool has_matrix_units(const sketchc_options *options) {
     return !options->target || strcmp(options->target, "openmp") != 0;
 }
 
-static size_t preferred_style(const sketchc_options *options, bool products, bool blocks) {
-    return style_named(products && has_matrix_units(options) ? "library" : blocks ? "blocks" : "rows");
+static size_t preferred_style(const sketchc_options *options, bool products, bool blocks, bool inner) {
+    return style_named(products && has_matrix_units(options) ? "library" : inner ? "blocks_staged" : blocks ? "blocks" : "rows");
 }
 
 /* ---- The least time ---- */
@@ -149,7 +155,7 @@ bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrMo
     Choice c = {.unit = unit,
                 .options = options,
                 .rewrites = rewrites,
-                .preferred = preferred_style(options, products, blocks),
+                .preferred = preferred_style(options, products, blocks, has_inner_products(unit->arena, module)),
                 .margin = products ? MARGIN_PRODUCTS : MARGIN_MEMORY};
     if (copy) ir_func_remove(copy);
     int64_t most = blocks ? MODEST_PRODUCT_OPS : MODEST_OPS;

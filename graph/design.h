@@ -47,6 +47,9 @@ bool design_is_contraction(const IrOp *op);
 /* The same, but for products with a vector: of one row or column. */
 bool design_is_matrix_product(const IrOp *op);
 
+/* Is a factor of a product made of another product? */
+bool design_has_inner_products(Arena *arena, const IrFunc *f);
+
 /* Appends `sketch OPERATOR_STYLE implements OPERATOR { ... }`. False, with *error and nothing appended, when the style does not fit the graph. `f` is a graph function;
  * its module's expressions grow. */
 typedef struct {

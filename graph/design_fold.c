@@ -10,6 +10,7 @@ typedef struct {
     const char *kind;
     Dtype dtype;
     int64_t longest; /* of a product: the largest extent; 0: no product */
+    bool product;    /* a contraction's: what uses its result uses no tile of its factors, so no axis of the output serves both */
     unsigned count;
     DesignAxis *axes[2 * DESIGN_RANK];
 } Fold;
@@ -34,7 +35,7 @@ static DesignWalk fold_walk(const Design *d, const DesignAxis *axis, int64_t lon
 static DesignAxis *fold_axis(Design *d, const Aff *extent, const Aff *const *index, unsigned count, const Fold *f, bool rigid) {
     for (unsigned i = 0; i < d->axis_count; i++) {
         DesignAxis *axis = d->axes[i];
-        bool taken = axis->walk != WALK_WHOLE || axis->extent != extent;
+        bool taken = axis->walk != WALK_WHOLE || axis->extent != extent || (f->product && !axis->folded);
         for (unsigned k = 0; k < f->count; k++) taken |= f->axes[k] == axis;
         for (unsigned k = 0; k < count && !taken; k++) taken |= index[k] && aff_depends_on(index[k], axis);
         if (taken) continue;
@@ -539,9 +540,26 @@ static DesignTile any_product(Design *d, Product *p, Fold *f) {
     return has_loops(f) ? product_loop(d, p, f, &shape) : product(d, p, f);
 }
 
+/* A product that a factor of another one is made of: would each tile along one of the output's axes make it anew, as it does not vary along that axis? */
+static bool is_made_again(const Design *d, const IrOp *op, const Aff *const *index) {
+    if (!d->in_product || d->dry || d->style->naive || !design_is_matrix_product(op)) return false;
+    for (unsigned i = 0; i < d->outer_count; i++) {
+        const DesignAxis *axis = d->axes[i];
+        bool varies = axis->walk == WALK_WHOLE || axis->single;
+        for (unsigned k = 0; k < op->results[0].type->rank; k++) varies |= aff_depends_on(index[k], axis);
+        if (!varies) return true;
+    }
+    return false;
+}
+
+static bool refuse_again(Design *d, const IrOp *op, const Aff *const *index) {
+    return is_made_again(d, op, index) && !design_fail(d, "a product inside of another one would be made anew for each of its tiles");
+}
+
 DesignTile design_contract(Design *d, IrOp *op, const Aff *const *index) {
+    if (refuse_again(d, op, index)) return (DesignTile){0};
     Product p = {.a = op->operands[0], .b = op->operands[1]};
-    Fold f = {.kind = "add", .dtype = op->results[0].type->dtype};
+    Fold f = {.kind = "add", .dtype = op->results[0].type->dtype, .product = true};
     const IrAttr *sum_a = ir_attr(op, "sum_a"), *batch_a = ir_attr(op, "batch_a");
     const IrAttr *sum_b = ir_attr(op, "sum_b"), *batch_b = ir_attr(op, "batch_b");
     unsigned rank = op->results[0].type->rank, next = batch_a ? (unsigned)batch_a->count : 0;
@@ -600,6 +618,7 @@ DesignTile design_generic(Design *d, IrOp *op, const Aff *const *index) {
     const char *kind = ir_attr_str(op, "kind", NULL);
     Fold f = {.kind = kind ? kind : "", .dtype = op->results[0].type->dtype};
     DesignTile t = {0};
+    if (kind && refuse_again(d, op, index)) return t;
     if (kind && design_is_product(op)) f.longest = longest_fold(d, op);
     if (bind_indices(d, op, index, &f)) {
         IrValue *folded = design_folded_value(d, op, f.axes);

@@ -214,9 +214,13 @@ bool design_end_nest(Design *d, const Design *around, Str *body);
 bool design_is_stored(const IrValue *v); /* the graph says that it is kept in memory */
 bool design_folds(const IrOp *op);       /* does it reduce, or run along an axis? */
 
+/* design_products.c: nests of their own for products that others are made of, and for the factors that they are in. */
+void design_stage_products(Design *d);
+/* Is it made of a contraction, behind no workspace? */
+bool design_has_product(const Design *d, const IrValue *v);
+
 /* design_steps.c: nests of their own for what folds hand to each other. */
 void design_stage_folds(Design *d);
-void design_stage_products(Design *d);
 
 /* design_library.c: products by sketches of the library. */
 /* Is there a sketch for the product? */

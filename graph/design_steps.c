@@ -216,37 +216,3 @@ void design_stage_folds(Design *d) {
     }
     if (!found) design_fail(d, "no fold is used again");
 }
-
-/* ---- Products that are used again ---- */
-
-/* Is the value folded again on its way to the results? */
-static bool feeds_fold(const IrValue *v) {
-    for (const IrUse *u = v->uses; u; u = u->next) {
-        const IrOp *op = u->op;
-        while (op->block->parent) op = op->block->parent; /* the notation that reads it */
-        if (design_folds(op)) return true;
-        for (unsigned i = 0; i < op->result_count; i++)
-            if (feeds_fold(&op->results[i])) return true;
-    }
-    return false;
-}
-
-/* Is the value made of folded ones? */
-static bool made_by_fold(const IrValue *v) {
-    if (!v->def) return false;
-    if (design_folds(v->def)) return true;
-    for (unsigned i = 0; i < v->def->operand_count; i++)
-        if (made_by_fold(v->def->operands[i])) return true;
-    return false;
-}
-
-void design_stage_products(Design *d) {
-    bool found = false;
-    for (IrOp *op = d->f->body->first; op && !d->error; op = op->next) {
-        if (!design_is_product(op)) continue;
-        for (unsigned i = 0; op->opcode == IR_GRAPH_CONTRACT && i < 2; i++)
-            if (made_by_fold(op->operands[i])) found |= design_stage(d, op->operands[i]);
-        if (feeds_fold(&op->results[0])) found |= design_stage(d, &op->results[0]);
-    }
-    if (!found) design_fail(d, "no product is used again");
-}

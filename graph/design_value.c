@@ -160,12 +160,18 @@ static const char *spelling(const IrOp *op, bool *infix) {
     return ir_op_info(op->opcode)->name;
 }
 
+/* Is only the second operand made of a product? It comes first, so that no other tile lives through the product's loop. */
+static bool is_product_behind(const Design *d, const IrOp *op) {
+    return op->operand_count == 2 && design_has_product(d, op->operands[1]) && !design_has_product(d, op->operands[0]);
+}
+
 static DesignTile lanewise(Design *d, IrOp *op, const Aff *const *index) {
     DesignTile parts[3] = {0}, all = {0};
     DesignAxis *axes[DESIGN_RANK];
     bool counts = op->opcode == IR_CAST && op->operands[0]->type->kind == IR_TYPE_SCALAR && op->operands[0]->type->is_index;
     const Aff *at = counts ? design_index(d, op->operands[0]) : NULL;
     if (at) return design_index_tile(d, at, op->results[0].type->dtype);
+    if (is_product_behind(d, op)) design_value(d, op->operands[1], index);
     for (unsigned i = 0; i < op->operand_count && i < 3; i++) {
         parts[i] = design_value(d, op->operands[i], index);
         if (d->error) return all;
