@@ -89,8 +89,11 @@ bool api_check_with_sketch(sketchc_unit *unit, const sketchc_options *options);
 void api_report_reasons(sketchc_unit *unit, Diag *diag);
 /* Makes unit->designed for an operator that has no sketch; false when no style fits (choose.c). */
 bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module);
-/* A copy of the operator's graph, in the module, rewritten as designs read it; null: there is no operator. *rewrites says by what, null: by nothing. The caller removes it. */
-IrFunc *api_rewritten(sketchc_unit *unit, IrModule *module, const char **rewrites);
+/* A copy of the operator's graph, in the module, rewritten as designs of the style read it; null: there is no operator. *rewrites says by what, null: by nothing. The
+ * caller removes it. */
+IrFunc *api_rewritten(sketchc_unit *unit, IrModule *module, size_t style, const char **rewrites);
+/* The same text alone. */
+const char *api_rewrites(sketchc_unit *unit, IrModule *module, size_t style);
 /* The style that the options name; reports why it cannot be. */
 bool api_design_named(sketchc_unit *unit, const sketchc_options *options, IrModule *module);
 /* Designs and lowers trial->style, of at most so many operations (0: no limit of its own), and fills the rest. */

@@ -25,28 +25,36 @@ static IrFunc *graph_of(const IrModule *module) {
     return graph;
 }
 
-/* A copy of the operator's graph as designs read it. */
-static IrFunc *rewritten(sketchc_unit *unit, IrModule *module, RewriteCounts *counts) {
+/* A copy of the operator's graph as designs of the style read it. */
+static IrFunc *rewritten(sketchc_unit *unit, IrModule *module, size_t style, RewriteCounts *counts) {
+    RewriteOptions options = {.apart = design_style(style)->staging == STAGE_FOLDED};
     IrFunc *graph = graph_of(module), *copy = graph ? ir_func_clone(graph, graph->name) : NULL;
-    if (copy) *counts = rewrite_graph(unit->arena, copy, NULL);
+    if (copy) *counts = rewrite_graph(unit->arena, copy, &options);
     return copy;
 }
 
-IrFunc *api_rewritten(sketchc_unit *unit, IrModule *module, const char **rewrites) {
+IrFunc *api_rewritten(sketchc_unit *unit, IrModule *module, size_t style, const char **rewrites) {
     RewriteCounts counts;
     Str text;
     str_init(&text);
-    IrFunc *copy = rewritten(unit, module, &counts);
+    IrFunc *copy = rewritten(unit, module, style, &counts);
     if (copy) rewrite_counts_print(&counts, &text);
     *rewrites = text.len ? arena_strdup(unit->arena, text.data) : NULL;
     str_release(&text);
     return copy;
 }
 
+const char *api_rewrites(sketchc_unit *unit, IrModule *module, size_t style) {
+    const char *result = NULL;
+    IrFunc *copy = api_rewritten(unit, module, style, &result);
+    if (copy) ir_func_remove(copy);
+    return result;
+}
+
 /* What the style asks of the graph; null: it suits, else why not. */
 static const char *asked_rewrites(sketchc_unit *unit, IrFunc *graph, const DesignStyle *style) {
     if (style->staging != STAGE_PACKED) return NULL;
-    RewriteCounts counts = rewrite_graph(unit->arena, graph, "packs");
+    RewriteCounts counts = rewrite_graph(unit->arena, graph, &(RewriteOptions){.only = "packs"});
     return rewrite_counts_all(&counts) ? NULL : "no factor of a product is read through a window";
 }
 
@@ -57,7 +65,7 @@ static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_opti
     DesignError error = {0};
     DesignOptions own = {.op_name = op->name, .vectors = options->target && strcmp(options->target, "openmp") == 0, .copies = copies};
     RewriteCounts counts;
-    IrFunc *graph = rewritten(unit, module, &counts);
+    IrFunc *graph = rewritten(unit, module, style, &counts);
     if (!graph) return false;
     str_append_n(out, source->text + op->span.begin, op->span.end - op->span.begin);
     str_append(out, "\n\n");

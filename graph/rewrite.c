@@ -42,16 +42,17 @@ static bool apply_once(Rewriter *r, const Rewrite *row) {
     return false;
 }
 
-static bool apply_any(Rewriter *r, const char *only) {
+static bool apply_any(Rewriter *r) {
+    const char *only = r->options->only;
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         if ((only ? strcmp(only, rows[i].name) == 0 : !rows[i].asked) && apply_once(r, &rows[i])) return true;
     return false;
 }
 
-RewriteCounts rewrite_graph(Arena *arena, IrFunc *f, const char *only) {
-    Rewriter r = {.arena = arena, .f = f, .counts = {.times = ARENA_ARRAY(arena, unsigned, COUNT_OF(rows))}};
+RewriteCounts rewrite_graph(Arena *arena, IrFunc *f, const RewriteOptions *options) {
+    Rewriter r = {.arena = arena, .f = f, .options = options, .counts = {.times = ARENA_ARRAY(arena, unsigned, COUNT_OF(rows))}};
     bool again = true;
-    for (unsigned applied = 0; again && applied < MOST_APPLIED; applied++) again = apply_any(&r, only);
+    for (unsigned applied = 0; again && applied < MOST_APPLIED; applied++) again = apply_any(&r);
     return r.counts;
 }
 

@@ -34,8 +34,13 @@ typedef struct {
     double share;    /* of the bound, of all together */
 } RewriteCounts;
 
-/* Rewrites a graph function in place until nothing fits. `only`: the name of the one row that is tried; null: all but those that are asked for by name. */
-RewriteCounts rewrite_graph(Arena *arena, IrFunc *f, const char *only);
+typedef struct {
+    const char *only; /* the name of the one row that is tried; null: all but those that are asked for by name */
+    bool apart;       /* axes that are folded together stay axes: they are to be folded one after the other */
+} RewriteOptions;
+
+/* Rewrites a graph function in place until nothing fits. */
+RewriteCounts rewrite_graph(Arena *arena, IrFunc *f, const RewriteOptions *options);
 
 unsigned rewrite_counts_all(const RewriteCounts *counts); /* of all rows together */
 /* "nested_folds (order) 2, ..."; empty where nothing was applied. */

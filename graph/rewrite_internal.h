@@ -7,6 +7,7 @@
 struct Rewriter {
     Arena *arena;
     IrFunc *f;
+    const RewriteOptions *options;
     RewriteCounts counts;
 };
 

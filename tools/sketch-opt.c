@@ -64,7 +64,8 @@ static bool parse_argument(Command *c, const char *arg) {
 static void run_rewrites(const Command *c, IrModule *m, Str *dump) {
     for (IrFunc *f = m->first; c->rewrite && f; f = f->next) {
         if (f->level != IR_LEVEL_GRAPH) continue;
-        RewriteCounts counts = rewrite_graph(m->arena, f, strcmp(c->rewrite, "all") == 0 ? NULL : c->rewrite);
+        RewriteOptions options = {.only = strcmp(c->rewrite, "all") == 0 ? NULL : c->rewrite};
+        RewriteCounts counts = rewrite_graph(m->arena, f, &options);
         str_printf(dump, "%s: ", f->name);
         rewrite_counts_print(&counts, dump);
         str_append_char(dump, '\n');

@@ -28,6 +28,23 @@ static const Example examples[] = {
     {"nested_folds", 0, "X[M, N, K]: f32; Y[M]: f32", "Y = sum(reduce_max(X, axis=2), axis=1)", 0, NULL},
     {"common_values", 1, "X[M, N, K]: f32; Y[M, N, K]: f32", "A = exp(X)\nB = exp(X)\nY = A * B", 3, NULL},
     {"common_values", 0, "X[M, N, K]: f32; Y[M, N, K]: f32", "A = exp(X)\nB = tanh(X)\nY = A * B", 4, NULL},
+    {"kept_axes", 1, "X[M, N]: f32; Y[M, 1]: f32", "Y = sum(X, axis=1, keepdim=true)", 3, NULL},
+    {"kept_axes", 1, "X[M, N, K]: f32; Y[M, 1, 1]: f32", "Y = reduce_max(X, axis=[1, 2], keepdim=true)", 3, NULL},
+    {"kept_axes", 0, "X[M, N]: f32; Y[M]: f32", "Y = sum(X, axis=1)", 2, NULL},
+    {"unit_axes", 3, "X[M, N]: f32; G[M]: f32; Y[M, N]: f32", "Y = X * sqrt(abs(reshape(G, [M, 1])))", 5, NULL},
+    {"unit_axes", 2, "X[M, N]: f32; Y[M, N]: f32", "Y = reshape(reshape(X, [N, M]), [M, N]) * 2", 0, NULL},
+    {"unit_axes", 0, "X[M, N]: f32; G[M, 1]: f32; Y[M, N]: f32", "Y = X * sqrt(abs(G))", 0, NULL},
+    {"merge_axes", 1, "X[M, N, K]: f32; Y[M, N, K]: f32", "Y = exp(X)", 2, NULL},
+    {"merge_axes", 1, "X[M, N, K]: f32; G[N, K]: f32; Y[M, N, K]: f32", "Y = X * G", 0, NULL},
+    {"merge_axes", 1, "X[M, N, K]: f32; Y[K, M, N]: f32", "Y = transpose(X, axes=[2, 0, 1])", 2, NULL},
+    {"merge_axes", 1, "X[M, N, K]: f32; Y[M]: f32", "Y = sum(X, axis=[1, 2])", 2, NULL},
+    {"merge_axes", 1, "X[M, N, K]: f32; Y[M, N, K]: f32", "Y = cumsum(X, axis=0) * 2", 0, NULL},
+    {"merge_axes", 0, "X[M, N]: f32; G[N]: f32; Y[M, N]: f32", "Y = X * G", 0, NULL},
+    {"merge_axes", 0, "X[M, N]: f32; Y[N, M]: f32", "Y = transpose(X)", 2, NULL},
+    {"merge_axes", 0, "X[M, N]: f32; Y[M, N]: f32", "Y = X * cast(iota([M, N], axis=1), f32)", 0, NULL},
+    {"merge_axes", 0, "X[M, N]: f32; Y[M, N]: f32", "Y = X + cast(iota([M, N], axis=1) * iota([M, N], axis=0), f32)", 0, NULL},
+    {"merge_axes", 0, "X[M, N]: f32; Y[M, N]: f32", "A = exp(X)\nY[i, j] = A[i, N - 1 - j]", 0, NULL},
+    {"merge_axes", 0, "X[M, N]: f32; Y[M, N]: f32", "Y = X * reshape(X, [M, N]) + transpose(reshape(X, [N, M]))", 0, NULL},
     {"narrow_sums", 1, "A[N, N]: f32; B[N, N]: f32; Y[N, N]: f32", "Y[i, j] = sum(k, where(k <= i, A[i, k], 0) * B[k, j])", 0,
      "A: tril(); B: tril()"},
     {"narrow_sums", 1, "A[N, N]: f32; B[N, M]: f32; Y[M, N]: f32",
@@ -108,7 +125,7 @@ static void try_example(const Example *e) {
     Arena *arena = arena_create();
     IrModule *m = operator_of(arena, e);
     IrFunc *f = m->first, *copy = ir_func_clone(f, "copy");
-    RewriteCounts counts = rewrite_graph(arena, copy, e->rewrite);
+    RewriteCounts counts = rewrite_graph(arena, copy, &(RewriteOptions){.only = e->rewrite});
     const Rewrite *row = row_named(e->rewrite);
     size_t at = 0;
     while (rewrite_row(at) != row) at++;
