@@ -91,9 +91,9 @@ void api_report_reasons(sketchc_unit *unit, Diag *diag);
 bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module);
 /* A copy of the operator's graph, in the module, rewritten as designs of the style read it; null: there is no operator. *rewrites says by what, null: by nothing. The
  * caller removes it. */
-IrFunc *api_rewritten(sketchc_unit *unit, IrModule *module, size_t style, const char **rewrites);
+IrFunc *api_rewritten(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style, const char **rewrites);
 /* The same text alone. */
-const char *api_rewrites(sketchc_unit *unit, IrModule *module, size_t style);
+const char *api_rewrites(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style);
 /* The style that the options name; reports why it cannot be. */
 bool api_design_named(sketchc_unit *unit, const sketchc_options *options, IrModule *module);
 /* Designs and lowers trial->style, of at most so many operations (0: no limit of its own), and fills the rest. */

@@ -136,8 +136,9 @@ static bool take(const Choice *c) {
     const DesignTrial *taken = is_much_less(c) ? &c->least : &c->first;
     const DesignTrial *next = taken == &c->first && c->least.style != taken->style ? &c->least : &c->second;
     if (!taken->text) return false;
-    c->unit->choice = (DesignChoice){
-        .style = design_style(taken->style)->name, .rewrites = api_rewrites(c->unit, c->module, taken->style), .seconds = taken->seconds};
+    c->unit->choice = (DesignChoice){.style = design_style(taken->style)->name,
+                                     .rewrites = api_rewrites(c->unit, c->module, c->options, taken->style),
+                                     .seconds = taken->seconds};
     if (next->text) c->unit->choice.next = design_style(next->style)->name, c->unit->choice.next_seconds = next->seconds;
     return api_design_take(c->unit, taken->text, taken->size);
 }
@@ -151,7 +152,7 @@ static bool choose(Choice *c, int64_t most_ops) {
 bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module) {
     if (options->design) return api_design_named(unit, options, module);
     const char *rewrites;
-    IrFunc *copy = api_rewritten(unit, module, style_named("blocks"),
+    IrFunc *copy = api_rewritten(unit, module, options, style_named("blocks"),
                                  &rewrites); /* in the module: what is asked of it below is also asked of the copy */
     bool products = has_product(module), blocks = products || has_transposition(module);
     Choice c = {.unit = unit,

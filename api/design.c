@@ -25,28 +25,38 @@ static IrFunc *graph_of(const IrModule *module) {
     return graph;
 }
 
+static bool is_processor(const sketchc_options *options) {
+    return options->target && strcmp(options->target, "openmp") == 0;
+}
+
+/* Does what is folded go through workspaces? */
+static bool style_folds(size_t style) {
+    DesignStaging staging = design_style(style)->staging;
+    return staging == STAGE_FOLDED || staging == STAGE_FOLDS || staging == STAGE_LIBRARY;
+}
+
 /* A copy of the operator's graph as designs of the style read it. */
-static IrFunc *rewritten(sketchc_unit *unit, IrModule *module, size_t style, RewriteCounts *counts) {
-    RewriteOptions options = {.apart = design_style(style)->staging == STAGE_FOLDED};
+static IrFunc *rewritten(sketchc_unit *unit, IrModule *module, const sketchc_options *given, size_t style, RewriteCounts *counts) {
+    RewriteOptions options = {.apart = is_processor(given), .workspaces = style_folds(style)};
     IrFunc *graph = graph_of(module), *copy = graph ? ir_func_clone(graph, graph->name) : NULL;
     if (copy) *counts = rewrite_graph(unit->arena, copy, &options);
     return copy;
 }
 
-IrFunc *api_rewritten(sketchc_unit *unit, IrModule *module, size_t style, const char **rewrites) {
+IrFunc *api_rewritten(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style, const char **rewrites) {
     RewriteCounts counts;
     Str text;
     str_init(&text);
-    IrFunc *copy = rewritten(unit, module, style, &counts);
+    IrFunc *copy = rewritten(unit, module, options, style, &counts);
     if (copy) rewrite_counts_print(&counts, &text);
     *rewrites = text.len ? arena_strdup(unit->arena, text.data) : NULL;
     str_release(&text);
     return copy;
 }
 
-const char *api_rewrites(sketchc_unit *unit, IrModule *module, size_t style) {
+const char *api_rewrites(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style) {
     const char *result = NULL;
-    IrFunc *copy = api_rewritten(unit, module, style, &result);
+    IrFunc *copy = api_rewritten(unit, module, options, style, &result);
     if (copy) ir_func_remove(copy);
     return result;
 }
@@ -63,9 +73,9 @@ static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_opti
     const Block *op = unit->file->op;
     const SourceFile *source = source_file(unit->sources, op->span.file);
     DesignError error = {0};
-    DesignOptions own = {.op_name = op->name, .vectors = options->target && strcmp(options->target, "openmp") == 0, .copies = copies};
+    DesignOptions own = {.op_name = op->name, .vectors = is_processor(options), .copies = copies};
     RewriteCounts counts;
-    IrFunc *graph = rewritten(unit, module, style, &counts);
+    IrFunc *graph = rewritten(unit, module, options, style, &counts);
     if (!graph) return false;
     str_append_n(out, source->text + op->span.begin, op->span.end - op->span.begin);
     str_append(out, "\n\n");

@@ -286,7 +286,7 @@ static bool write_walked(Design *d, const DesignResults *r) {
         d->names = names;
     }
     if (by_form(d->style) && !d->error) d->style = nest_style(d);
-    if (d->staging && design_is_stored(d->staging)) d->style = pack_style(d);
+    if (d->staging && design_is_stored(d->staging->values[0])) d->style = pack_style(d);
     if (!d->error) run_nest(d, r, false);
     return design_end_nest(d, &around, &body);
 }
@@ -308,9 +308,7 @@ bool design_is_stored(const IrValue *v) {
     return v->def && v->def->opcode == IR_GRAPH_GENERIC && ir_attr_bool(v->def, "stored");
 }
 
-bool design_stage(Design *d, IrValue *v) {
-    if (design_staged_name(d, v)) return true;
-    if (v->type->kind != IR_TYPE_TENSOR) return design_fail(d, "this value cannot be staged");
+static const char *add_workspace(Design *d, IrValue *v) {
     const char *name = design_free_name(d, arena_printf(d->arena, "W%zu", d->staged.len));
     Str shape;
     str_init(&shape);
@@ -318,12 +316,25 @@ bool design_stage(Design *d, IrValue *v) {
     str_printf(d->nests, "    %s = alloc([%s], dtype=%s)\n", name, shape.data, dtype_name(v->type->dtype));
     str_release(&shape);
     VEC_PUSH(d->arena, &d->staged, (DesignStaged){v, name});
-    IrValue *outside = d->staging;
-    d->staging = v;
-    DesignResults r = {.count = 1, .values = {v}, .names = {name}};
+    return name;
+}
+
+bool design_stage_together(Design *d, size_t count, IrValue *const *values) {
+    DesignResults r = {0};
+    const DesignResults *outside = d->staging;
+    if (values[0]->type->kind != IR_TYPE_TENSOR) return design_fail(d, "this value cannot be staged");
+    for (size_t i = 0; i < count; i++) {
+        r.values[r.count] = values[i];
+        r.names[r.count++] = add_workspace(d, values[i]);
+    }
+    d->staging = &r;
     bool ok = write_nest(d, &r);
     d->staging = outside;
     return ok;
+}
+
+bool design_stage(Design *d, IrValue *v) {
+    return design_staged_name(d, v) || design_stage_together(d, 1, &v);
 }
 
 bool design_folds(const IrOp *op) {

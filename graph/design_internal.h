@@ -135,7 +135,7 @@ typedef struct {
     VEC(DesignBinding) bindings;
     VEC(DesignStaged) staged;
     VEC(DesignConstexpr) constexprs;
-    IrValue *staging; /* the value whose nest is at work; it is not to be read */
+    const DesignResults *staging; /* the values whose nest is at work; they are not to be read */
     /* Bits are of results. */
     uint64_t inout;       /* are stored to tensors that are read, too */
     uint64_t stored;      /* have been, by finished nests */
@@ -203,6 +203,8 @@ IrValue *design_bounded_value(const IrOp *op);
 
 /* design.c: writes a nest that stores the value to a workspace; false on an error. */
 bool design_stage(Design *d, IrValue *v);
+/* The same of several values of one shape. */
+bool design_stage_together(Design *d, size_t count, IrValue *const *values);
 const char *design_staged_name(const Design *d, const IrValue *v);
 /* The name, changed where the operator has it. */
 const char *design_free_name(const Design *d, const char *name);

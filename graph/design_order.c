@@ -64,8 +64,14 @@ static uint64_t stored_as(const Design *d, const IrValue *v, uint64_t stored) {
     return found;
 }
 
+static bool is_at_work(const Design *d, const IrValue *v) {
+    for (unsigned i = 0; d->staging && i < d->staging->count; i++)
+        if (d->staging->values[i] == v) return true;
+    return false;
+}
+
 const char *design_home(const Design *d, const IrValue *v) {
-    const char *name = v == d->staging ? NULL : design_staged_name(d, v);
+    const char *name = is_at_work(d, v) ? NULL : design_staged_name(d, v);
     const IrAttr *names = ir_attr(d->f->body->last, "names");
     if (name || v->type->kind != IR_TYPE_TENSOR || !(made_of(d, v) & d->overwritten)) return name;
     uint64_t stored = stored_as(d, v, d->stored);

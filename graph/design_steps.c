@@ -198,6 +198,44 @@ static bool is_crossed(const Design *d, const IrOp *op) {
     return false;
 }
 
+/* ---- Folds of one row ---- */
+
+/* Do both fold tensors of one shape along the same axes? */
+static bool is_alike(const IrOp *a, const IrOp *b) {
+    const IrAttr *x = ir_attr(a, "axes"), *y = ir_attr(b, "axes");
+    if (a->opcode != IR_GRAPH_REDUCE || b->opcode != IR_GRAPH_REDUCE || x->count != y->count || a->results[0].type != b->results[0].type)
+        return false;
+    for (size_t i = 0; i < x->count; i++)
+        if (x->ints[i] != y->ints[i]) return false;
+    return a->operands[0]->type == b->operands[0]->type;
+}
+
+/* Is the value made of no fold but those that are stored, and these? */
+static bool is_made_of(const Design *d, PointerTable *seen, const IrValue *v, size_t count, IrValue *const *folds) {
+    uint32_t known;
+    if (!v->def || design_staged_name(d, v) || pointer_table_get(seen, v->def, &known)) return true;
+    pointer_table_set(seen, v->def, 1);
+    for (size_t i = 0; i < count; i++)
+        if (folds[i] == v) return true;
+    if (design_folds(v->def) || v->def->region_count) return false;
+    for (unsigned i = 0; i < v->def->operand_count; i++)
+        if (!is_made_of(d, seen, v->def->operands[i], count, folds)) return false;
+    return true;
+}
+
+/* With the folds of the same elements that need nothing else: a mean and the squared deviations from it are made while a block has the row. */
+static bool stage_alike(Design *d, IrOp *op) {
+    IrValue *values[DESIGN_AXES] = {&op->results[0]};
+    size_t count = 1;
+    if (design_staged_name(d, values[0])) return false;
+    for (IrOp *other = op->next; other && count < DESIGN_AXES; other = other->next) {
+        PointerTable seen = pointer_table(d->arena);
+        bool fits = is_alike(op, other) && !design_staged_name(d, &other->results[0]) && is_repeated(&other->results[0]);
+        if (fits && is_made_of(d, &seen, other->operands[0], count, values)) values[count++] = &other->results[0];
+    }
+    return design_stage_together(d, count, values);
+}
+
 void design_stage_folds(Design *d) {
     bool found = false;
     for (IrOp *op = d->f->body->first, *next; op && !d->error; op = next) {
@@ -212,7 +250,7 @@ void design_stage_folds(Design *d) {
         if (d->style->staging == STAGE_FOLDED)
             found |= stage_folded(d, op);
         else if (is_repeated(&op->results[0]) || is_crossed(d, op))
-            found |= design_stage(d, &op->results[0]);
+            found |= stage_alike(d, op);
     }
     if (!found) design_fail(d, "no fold is used again");
 }

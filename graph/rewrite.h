@@ -35,8 +35,12 @@ typedef struct {
 } RewriteCounts;
 
 typedef struct {
-    const char *only; /* the name of the one row that is tried; null: all but those that are asked for by name */
-    bool apart;       /* axes that are folded together stay axes: they are to be folded one after the other */
+    /* The name of the one row that is tried; null: all but those that are asked for by name. */
+    const char *only;
+    /* Axes that are folded together stay axes, so that a processor's code, which adds along one of them in order, has short chains. */
+    bool apart;
+    /* What is folded goes through workspaces: of axes that are folded together the last one, or two, are folded first. */
+    bool workspaces;
 } RewriteOptions;
 
 /* Rewrites a graph function in place until nothing fits. */

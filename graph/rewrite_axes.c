@@ -96,6 +96,16 @@ static void link_same(Gaps *g, const IrValue *a, const IrValue *b) {
     for (unsigned i = 0; a->type->kind == IR_TYPE_TENSOR && i + 1 < a->type->rank; i++) link_gaps(g, gap_of(g, a, i), gap_of(g, b, i));
 }
 
+/* Axes that are folded one after the other stay axes, but for the last two of three. */
+static void open_ahead_of_last(Gaps *g, const IrValue *v, const int *to) {
+    int folded = 0, last = 0;
+    for (int i = 0; i < (int)v->type->rank; i++)
+        if (to[i] < 0) folded++, last = i;
+    for (int i = 0; i + 1 < (int)v->type->rank; i++)
+        if (to[i] < 0 && to[i + 1] < 0 && (g->r->options->apart || g->r->merged || folded < 3 || i + 1 != last))
+            open_gap(g, v, (unsigned)i);
+}
+
 static void link_reduction(Gaps *g, const IrOp *op) {
     const IrAttr *axes = ir_attr(op, "axes");
     int to[MOST_RANK], next = 0;
@@ -105,8 +115,7 @@ static void link_reduction(Gaps *g, const IrOp *op) {
         to[i] = folded ? -1 : next++;
     }
     link_both(g, op->operands[0], &op->results[0], to);
-    for (int i = 0; g->r->options->apart && i + 1 < (int)op->operands[0]->type->rank; i++)
-        if (to[i] < 0 && to[i + 1] < 0) open_gap(g, op->operands[0], (unsigned)i);
+    if (g->r->options->workspaces || g->r->options->apart) open_ahead_of_last(g, op->operands[0], to);
 }
 
 static void link_broadcast(Gaps *g, const IrOp *op) {
@@ -282,5 +291,6 @@ bool rewrite_merge_axes(Rewriter *r, IrOp *op) {
     link_all(&g, r->f);
     if (!any_closes(&g)) return false;
     merge(&g, r->f);
+    r->merged = true;
     return true;
 }

@@ -53,6 +53,7 @@ bool rewrite_nested_folds(Rewriter *r, IrOp *op) {
     if (strcmp(ir_attr_str(op, "kind", ""), ir_attr_str(inner, "kind", "")) != 0 ||
         inner->results[0].type->dtype != op->results[0].type->dtype)
         return false;
+    if (inner->results[0].uses->next) return false; /* something else is made of it, too */
     bool keeps = ir_attr_bool(op, "keepdim") && ir_attr_bool(inner, "keepdim");
     const IrType *whole = op->results[0].type;
     IrValue *result = folded_along(op, inner, axes_of_both(op, inner), keeps);

@@ -9,6 +9,7 @@ struct Rewriter {
     IrFunc *f;
     const RewriteOptions *options;
     RewriteCounts counts;
+    bool merged; /* axes have been: of those that are folded one after the other none is to go any more */
 };
 
 #define REWRITE(name, function, ...) bool function(Rewriter *r, IrOp *op);

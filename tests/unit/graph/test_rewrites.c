@@ -45,6 +45,11 @@ static const Example examples[] = {
     {"merge_axes", 0, "X[M, N]: f32; Y[M, N]: f32", "Y = X + cast(iota([M, N], axis=1) * iota([M, N], axis=0), f32)", 0, NULL},
     {"merge_axes", 0, "X[M, N]: f32; Y[M, N]: f32", "A = exp(X)\nY[i, j] = A[i, N - 1 - j]", 0, NULL},
     {"merge_axes", 0, "X[M, N]: f32; Y[M, N]: f32", "Y = X * reshape(X, [M, N]) + transpose(reshape(X, [N, M]))", 0, NULL},
+    {"moments_by_parts", 1, "X[M, N]: f32; Y[]: f32", "A = X - mean(X)\nY = mean(A * A)", 0, NULL},
+    {"moments_by_parts", 1, "X[M, N, K, P]: f32; Y[]: f32", "A = X * 100 + 1000\nB = A - mean(A)\nY = mean(B * B)", 0, NULL},
+    {"moments_by_parts", 0, "X[M]: f32; Y[]: f32", "A = X - mean(X)\nY = mean(A * A)", 0, NULL},
+    {"moments_by_parts", 0, "X[M, N]: f32; Y[]: f32", "A = X - mean(X)\nY = mean(A)", 0, NULL},
+    {"moments_by_parts", 0, "X[M, N]: f32; Y[]: f32", "A = X - sum(X)\nY = mean(A * A)", 0, NULL},
     {"narrow_sums", 1, "A[N, N]: f32; B[N, N]: f32; Y[N, N]: f32", "Y[i, j] = sum(k, where(k <= i, A[i, k], 0) * B[k, j])", 0,
      "A: tril(); B: tril()"},
     {"narrow_sums", 1, "A[N, N]: f32; B[N, M]: f32; Y[M, N]: f32",
@@ -125,7 +130,8 @@ static void try_example(const Example *e) {
     Arena *arena = arena_create();
     IrModule *m = operator_of(arena, e);
     IrFunc *f = m->first, *copy = ir_func_clone(f, "copy");
-    RewriteCounts counts = rewrite_graph(arena, copy, &(RewriteOptions){.only = e->rewrite});
+    RewriteCounts counts =
+        rewrite_graph(arena, copy, &(RewriteOptions){.only = e->rewrite, .workspaces = strstr(e->rewrite, "by_parts") != NULL});
     const Rewrite *row = row_named(e->rewrite);
     size_t at = 0;
     while (rewrite_row(at) != row) at++;
