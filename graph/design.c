@@ -185,7 +185,8 @@ static void store_results(Design *d, const DesignResults *r) {
         for (; ready < (d->writes ? r->count : i + 1) && !d->error; ready++) tiles[ready] = result_tile(d, r, ready, rank, axes);
         if (d->error) break;
         if (d->outer_count)
-            design_line(d, "store(%s -> %s[%s])", tiles[i].text, design_target(d, r->names[i]), slices.data);
+            design_line(d, "store(%s -> %s[%s]%s)", tiles[i].text, design_target(d, r->names[i]), slices.data,
+                        r->unique ? ", unique=true" : "");
         else
             design_line(d, "store(%s -> %s)", tiles[i].text, r->names[i]);
     }
@@ -200,8 +201,16 @@ static void run_nest(Design *d, const DesignResults *r, bool dry) {
     design_splits(d, r->values[0]);
     if (!design_outer_axes(d, type)) return;
     choose_walks(d);
+    for (unsigned i = 0; !dry && r->unique && i < d->outer_count; i++)
+        if (d->axes[i]->walk == WALK_WHOLE) d->crowded |= r->bits;
     if (!dry) open_outer(d);
     store_results(d, r);
+}
+
+/* The axis of a window: lines of its elements overlap, and are no rows. */
+static bool is_short(const DesignAxis *axis) {
+    int64_t extent = INT64_MAX;
+    return aff_is_const(axis->extent, &extent) && extent <= DESIGN_SMALL_FOLD;
 }
 
 /* Where every nest does one thing, its own form says how it is walked: a product in blocks, a fold along rows or columns, and all else in pieces of rows. */
@@ -209,7 +218,7 @@ static const DesignStyle *nest_style(const Design *d) {
     DesignStyle *s = ARENA_NEW(d->arena, DesignStyle);
     unsigned n = d->outer_count, sides = 0;
     bool folds = d->axis_count > n, along = n && d->axes[n - 1]->contiguous;
-    for (unsigned i = n; i < d->axis_count; i++) along &= !d->axes[i]->contiguous;
+    for (unsigned i = n; i < d->axis_count; i++) along &= !d->axes[i]->contiguous || is_short(d->axes[i]);
     for (unsigned i = 0; i < n; i++) sides |= d->axes[i]->product, folds |= d->axes[i]->coupled;
     *s = *d->style;
     if (sides == 3) {
@@ -261,6 +270,7 @@ bool design_end_nest(Design *d, const Design *around, Str *body) {
     d->ahead |= done.ahead;
     d->late |= done.late;
     d->moved |= done.moved;
+    d->crowded |= done.crowded;
     d->error = done.error;
     d->error_at = done.error_at;
     return !d->error;
@@ -405,40 +415,6 @@ static void print_head(Design *d, Str *out) {
     if (d->constexprs.len) str_append(out, ";\n");
 }
 
-static bool same_shape(const IrType *a, const IrType *b) {
-    if (a->rank != b->rank) return false;
-    for (unsigned i = 0; i < a->rank; i++)
-        if (a->extents[i] != b->extents[i]) return false;
-    return true;
-}
-
-static bool anchors_differ(Design *d, const IrValue *a, const IrValue *b) {
-    return d->style->staging == STAGE_LIBRARY && design_anchor(d, a) != design_anchor(d, b);
-}
-
-/* Results of one shape share a nest, in the order of the first, where none asks for one of its own. */
-static size_t group_results(Design *d, uint64_t apart, DesignResults *nests) {
-    const IrOp *last = d->f->body->last;
-    const IrAttr *names = ir_attr(last, "names");
-    uint64_t done = 0;
-    size_t count = 0;
-    for (unsigned i = 0; i < last->operand_count; i++) {
-        DesignResults *r = &nests[count];
-        *r = (DesignResults){0};
-        for (unsigned k = i; k < last->operand_count && r->count < DESIGN_AXES; k++) {
-            uint64_t bit = (uint64_t)1 << k;
-            bool alone = k != i && (apart & (bit | (uint64_t)1 << i) || anchors_differ(d, last->operands[i], last->operands[k]));
-            if (alone || done & bit || !same_shape(last->operands[i]->type, last->operands[k]->type)) continue;
-            done |= bit;
-            r->bits |= bit;
-            r->values[r->count] = last->operands[k];
-            r->names[r->count++] = names->strs[k];
-        }
-        count += r->count > 0;
-    }
-    return count;
-}
-
 static void keep_tensors(Design *d, uint64_t kept) {
     const IrAttr *names = ir_attr(d->f->body->last, "names");
     for (size_t i = 0; i < names->count && !d->error; i++)
@@ -456,7 +432,7 @@ static void write_results(Design *d, const DesignResults *nests, size_t count) {
 
 /* The nests and their views; true when the remedy grew, so that all has to be written again. */
 static bool write_all(Design *d, DesignRemedy *remedy) {
-    DesignResults *nests = ARENA_ARRAY(d->arena, DesignResults, d->f->body->last->operand_count + 1);
+    DesignResults *nests = ARENA_ARRAY(d->arena, DesignResults, DESIGN_NESTS);
     design_order_init(d);
     keep_tensors(d, remedy->kept);
     if (!d->error && d->style->staging == STAGE_PRODUCTS) design_stage_products(d);
@@ -464,7 +440,7 @@ static bool write_all(Design *d, DesignRemedy *remedy) {
         design_stage_library(d);
     else if (!d->error && by_form(d->style))
         design_stage_folds(d);
-    size_t count = group_results(d, remedy->apart, nests); /* behind what makes one fold two */
+    size_t count = design_group_results(d, remedy->apart, nests); /* behind what makes one fold two */
     if (!d->error) write_results(d, nests, count);
     return design_remedy(d, nests, count, remedy);
 }

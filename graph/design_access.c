@@ -188,6 +188,8 @@ DesignTile design_load(Design *d, const char *tensor, const IrType *type, const 
         cut_fold |= a[i].axis->folded && a[i].axis->walk == WALK_TILE;
         shifted |= a[i].axis->walk == WALK_TILE && !fits(&a[i], type->extents[i]);
         if (a[i].axis->folded && !fits(&a[i], type->extents[i])) plain &= a[i].axis->walk == WALK_WHOLE;
+        for (unsigned k = 0; d->dry && i + 1 == type->rank && k < d->axis_count; k++)
+            d->axes[k]->contiguous |= aff_depends_on(index[i], d->axes[k]);
         a[i].axis->contiguous |= i + 1 == type->rank;
     }
     if (inside) pad = NULL;

@@ -16,7 +16,6 @@ typedef struct {
 } Fold;
 
 enum { LONG_CHAIN = 16384 }; /* products of f32 that are added in order */
-enum { SMALL_FOLD = 8 };     /* a constant extent up to here is looped over index by index */
 enum { MOST_PACKED_TAPS = 512 };
 enum { MOST_TAPS = 32 }; /* the same of a product that is summed along a longer axis too: a matrix product for each */
 
@@ -24,7 +23,7 @@ static DesignWalk fold_walk(const Design *d, const DesignAxis *axis, int64_t lon
     int64_t extent = INT64_MAX, chunk = d->style->fold, most = d->style->staging == STAGE_PACKED ? MOST_PACKED_TAPS : MOST_TAPS;
     aff_is_const(axis->extent, &extent);
     if (d->dry || !chunk || axis->coupled) return WALK_WHOLE;
-    if (extent <= SMALL_FOLD || (chunk > 1 && extent <= most && extent < longest)) return WALK_POINT;
+    if (extent <= DESIGN_SMALL_FOLD || (chunk > 1 && extent <= most && extent < longest)) return WALK_POINT;
     if (chunk == 1) return axis->contiguous ? WALK_WHOLE : WALK_POINT;
     return extent <= chunk ? WALK_WHOLE : WALK_TILE;
 }

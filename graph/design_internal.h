@@ -7,7 +7,9 @@
 
 /* Axes of a tile; more in a dry run, where every axis is whole, than in what is written, for which
  * the language sets the limit. */
-enum { DESIGN_RANK = 16, DESIGN_TILE_RANK = 8, DESIGN_AXES = 32 };
+enum { DESIGN_RANK = 16, DESIGN_TILE_RANK = 8, DESIGN_AXES = 32, DESIGN_NESTS = 64 };
+
+enum { DESIGN_SMALL_FOLD = 8 }; /* a constant extent up to here is looped over index by index */
 
 /* An axis of the loop nest that is being written: of its output, or folded. */
 typedef struct DesignAxis DesignAxis;
@@ -82,6 +84,7 @@ typedef struct {
     uint64_t bits; /* which of the operator's */
     IrValue *values[DESIGN_AXES];
     const char *names[DESIGN_AXES];
+    bool unique; /* parts of one tensor are among them: the front end does not prove that their elements are others */
 } DesignResults;
 
 /* What a clash in memory asks for (design_order.c), a bit for each result. */
@@ -142,6 +145,7 @@ typedef struct {
     uint64_t overwritten; /* both */
     uint64_t writes;      /* of `inout`, those of the nest at work */
     uint64_t late, moved; /* clashes: a tensor is read behind its end; a nest reads other elements than it stores */
+    uint64_t crowded;     /* parts of one tensor in a nest of whole axes: chunks of a tile would store both */
     uint64_t *made_of;    /* by an operation's mark: the `inout` tensors whose first values it is made of */
     uint32_t op_count;
     const bool *live;              /* by parameter: the results are made of it */
@@ -215,6 +219,9 @@ void design_begin_nest(Design *d, Design *around, const DesignResults *r, Str *b
 bool design_end_nest(Design *d, const Design *around, Str *body);
 bool design_is_stored(const IrValue *v); /* the graph says that it is kept in memory */
 bool design_folds(const IrOp *op);       /* does it reduce, or run along an axis? */
+
+/* design_results.c: the nests of the results, with a bit for each result and part of one; at most DESIGN_NESTS. Those in `apart` (bits) share none. */
+size_t design_group_results(Design *d, uint64_t apart, DesignResults *nests);
 
 /* design_products.c: nests of their own for products that others are made of, and for the factors that they are in. */
 void design_stage_products(Design *d);

@@ -173,11 +173,12 @@ bool design_remedy(Design *d, const DesignResults *nests, size_t count, DesignRe
     uint64_t kept = d->late;
     for (size_t i = 0; i < count; i++) {
         uint64_t moved = nests[i].bits & d->moved;
+        remedy->apart |= nests[i].bits & d->crowded;
         if (nests[i].count > 1)
             remedy->apart |= moved;
         else
             kept |= moved;
     }
     remedy->kept |= kept;
-    return d->late || d->moved;
+    return d->late || d->moved || d->crowded;
 }
