@@ -57,6 +57,7 @@ DesignAxis *design_axis_add(Design *d, const Aff *extent, bool folded) {
     if (known) { /* of the dry run, or of a probe */
         axis->coupled = known->coupled;
         axis->contiguous = known->contiguous;
+        axis->repeated = known->repeated;
         axis->product = known->product;
     }
     axis->id = id;
@@ -119,23 +120,26 @@ static void choose_walks(Design *d) {
 
 /* ---- Nests ---- */
 
-enum { COLUMNS = 256 };
+enum { COLUMNS = 256, LINES = 2048 };
+
+static unsigned open_axis(Design *d, const DesignAxis *axis, unsigned opened) {
+    const char *extent = design_aff_text(d, axis->extent);
+    if (axis->walk == WALK_WHOLE || axis->single) return opened;
+    if (d->vectors && !opened) design_line(d, "@llm_hint(\"vectorize\")");
+    if (!d->style->naive) design_line(d, "@llm_hint(\"parallel\", \"coreidx\")");
+    if (axis->walk == WALK_TILE)
+        design_line(d, "for %s in range(0, ceil(%s, %s)):", axis->name, extent, axis->tile);
+    else
+        design_line(d, "for %s in range(%s):", axis->name, extent);
+    d->depth++;
+    return opened + 1;
+}
 
 static void open_outer(Design *d) {
     unsigned opened = 0;
-    for (unsigned i = 0; i < d->outer_count; i++) {
-        const DesignAxis *axis = d->axes[i];
-        const char *extent = design_aff_text(d, axis->extent);
-        if (axis->walk == WALK_WHOLE || axis->single) continue;
-        if (d->vectors && !opened) design_line(d, "@llm_hint(\"vectorize\")");
-        if (!d->style->naive) design_line(d, "@llm_hint(\"parallel\", \"coreidx\")");
-        if (axis->walk == WALK_TILE)
-            design_line(d, "for %s in range(0, ceil(%s, %s)):", axis->name, extent, axis->tile);
-        else
-            design_line(d, "for %s in range(%s):", axis->name, extent);
-        d->depth++;
-        opened++;
-    }
+    for (unsigned turn = 0; turn < 2; turn++)
+        for (unsigned i = 0; i < d->outer_count; i++)
+            if ((d->reused && d->axes[i]->repeated) == (turn == 1)) opened = open_axis(d, d->axes[i], opened);
     /* A top-level loop is a kernel: what it carries has to be inside. */
     if (opened || d->style->naive) return;
     if (d->vectors) design_line(d, "@llm_hint(\"vectorize\")");
@@ -214,7 +218,7 @@ static bool is_short(const DesignAxis *axis) {
 }
 
 /* Where every nest does one thing, its own form says how it is walked: a product in blocks, a fold along rows or columns, and all else in pieces of rows. */
-static const DesignStyle *nest_style(const Design *d) {
+static const DesignStyle *nest_style(Design *d) {
     DesignStyle *s = ARENA_NEW(d->arena, DesignStyle);
     unsigned n = d->outer_count, sides = 0;
     bool folds = d->axis_count > n, along = n && d->axes[n - 1]->contiguous;
@@ -225,6 +229,9 @@ static const DesignStyle *nest_style(const Design *d) {
         s->tiles = 2, s->inner = 64, s->outer = 32, s->fold = 32;
     } else if (folds) {
         s->inner = along ? COLUMNS : 1, s->fold = 1;
+    } else {
+        for (unsigned i = 0; i < n; i++) d->reused |= d->axes[i]->repeated;
+        if (d->reused) s->inner = LINES;
     }
     return s;
 }
@@ -248,7 +255,7 @@ void design_begin_nest(Design *d, Design *around, const DesignResults *r, Str *b
     memset(&d->known, 0, sizeof d->known);
     memset(&d->bindings, 0, sizeof d->bindings);
     d->body = body;
-    d->in_product = d->direct = d->lanes = d->turns = d->bounded = false;
+    d->in_product = d->direct = d->lanes = d->turns = d->bounded = d->reused = false;
     d->writes = r->bits & d->inout;
     str_init(body);
 }

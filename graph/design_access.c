@@ -172,12 +172,25 @@ static DesignTile load_view(Design *d, const char *tensor, const IrType *type, c
     return t;
 }
 
+/* Finds out about axes: which run along memory, and along which a line is read again. */
+static void note_axes(Design *d, const IrType *type, const Aff *const *index) {
+    const Aff *last = type->rank ? index[type->rank - 1] : NULL;
+    bool line = last && d->outer_count && aff_depends_on(last, d->axes[d->outer_count - 1]);
+    for (unsigned k = 0; last && k < d->axis_count; k++) {
+        bool varies = false;
+        for (unsigned i = 0; i < type->rank; i++) varies |= aff_depends_on(index[i], d->axes[k]);
+        d->axes[k]->contiguous |= aff_depends_on(last, d->axes[k]);
+        d->axes[k]->repeated |= line && !varies && k < d->outer_count && !d->axes[k]->single;
+    }
+}
+
 DesignTile design_load(Design *d, const char *tensor, const IrType *type, const Aff *const *index, const double *pad) {
     Access a[DESIGN_RANK];
     DesignAxis *axes[DESIGN_RANK];
     unsigned rank = 0;
     bool plain = true, inside = true, cut_fold = false, shifted = false;
     const double zero = 0;
+    if (d->dry) note_axes(d, type, index);
     for (unsigned i = 0; i < type->rank; i++) {
         a[i] = access_of(d, index[i]);
         plain &= a[i].plain;
@@ -188,8 +201,6 @@ DesignTile design_load(Design *d, const char *tensor, const IrType *type, const 
         cut_fold |= a[i].axis->folded && a[i].axis->walk == WALK_TILE;
         shifted |= a[i].axis->walk == WALK_TILE && !fits(&a[i], type->extents[i]);
         if (a[i].axis->folded && !fits(&a[i], type->extents[i])) plain &= a[i].axis->walk == WALK_WHOLE;
-        for (unsigned k = 0; d->dry && i + 1 == type->rank && k < d->axis_count; k++)
-            d->axes[k]->contiguous |= aff_depends_on(index[i], d->axes[k]);
         a[i].axis->contiguous |= i + 1 == type->rank;
     }
     if (inside) pad = NULL;

@@ -34,6 +34,7 @@ struct DesignAxis {
     int64_t low_offset, high_offset;
     bool coupled;     /* a value folded along it is used along it again: it has to be whole */
     bool contiguous;  /* the last axis of a tensor that is read */
+    bool repeated;    /* of the output: lines along the output's last axis are read that do not vary along it */
     unsigned product; /* which sides of a product vary along it: bits 1 and 2 */
 };
 
@@ -123,6 +124,7 @@ typedef struct {
     bool lanes;      /* factors are multiplied lane by lane */
     bool turns;      /* inside of a loop over what is folded */
     bool bounded;    /* a condition says which of what is folded counts: the others may be outside of tensors */
+    bool reused;     /* loops along which lines are read again are the inner ones: whoever has a line keeps it */
     bool ahead;      /* a loop brings the factors of products ahead */
     const char *error;
     Span at, error_at; /* of the operation at work; where the error is */
