@@ -16,6 +16,7 @@ typedef struct {
     const char *tile;
     unsigned rank;
     const char *extents[LIBRARY_RANK];
+    bool turned; /* has the form in which its factor lies, for `gemm` */
 } Shape;
 
 /* Where a factor is read: axis i of the tensor is axis axes[i] of the factor. */
@@ -190,6 +191,46 @@ static unsigned tensor_axis(const Binding *b, unsigned side, unsigned axis, unsi
     return 0;
 }
 
+static bool is_factor_load(const Binding *b, const LibraryLine *l, unsigned side) {
+    return library_is(l, 0, "load") && library_is(l, 2, b->match->sketch->tensors.data[side].name);
+}
+
+/* Do the last two axes of the file's tensor lie the other way round? */
+static bool lies_turned(const Binding *b, unsigned side) {
+    const Factor *f = &b->factors[side];
+    const LibraryTensor *t = &b->match->sketch->tensors.data[side];
+    unsigned last = 0, which = 0;
+    bool turned = false;
+    for (unsigned i = 0; i < f->rank; i++) {
+        unsigned k = tensor_axis(b, side, f->axes[i], &which);
+        if (k + 2 < t->rank) continue;
+        turned |= k < last;
+        last = k;
+    }
+    return turned;
+}
+
+static bool mentions(const LibraryLine *l, const char *word) {
+    for (size_t i = 0; i < l->count; i++)
+        if (library_is(l, i, word)) return true;
+    return false;
+}
+
+/* Is the tile of this line's alloc loaded from a factor that lies turned, and then multiplied? It is multiplied as it lies. */
+static bool is_multiplied_turned(const Binding *b, size_t at) {
+    const LibrarySketch *s = b->match->sketch;
+    const char *tile = s->lines.data[at].tokens[0].text;
+    bool loaded = false;
+    for (size_t i = at + 1; i < s->lines.len; i++) {
+        const LibraryLine *l = &s->lines.data[i];
+        if (!mentions(l, tile)) continue;
+        if (loaded) return library_is(l, 0, "gemm");
+        for (unsigned side = 0; side < 2; side++) loaded |= is_factor_load(b, l, side) && lies_turned(b, side);
+        if (!loaded) return false;
+    }
+    return false;
+}
+
 /* load(A[..] -> x, ..): of the operand's tensor; where two ranges lie the other way round in it, through a tile of that form. */
 static void print_load(Binding *b, const LibraryLine *l, unsigned side) {
     Design *d = b->d;
@@ -209,9 +250,10 @@ static void print_load(Binding *b, const LibraryLine *l, unsigned side) {
         str_printf(&text, "%s%s", i ? ", " : "", slices[k].begin ? slices[k].text : point_of(d, a, which, slices[k].text));
     }
     const Shape *shape = shape_of(b, tile);
-    if (turned && shape && shape->rank == 2) {
+    if (turned && shape && shape->rank == 2 && !shape->turned) {
         const char *lies = design_name(d);
-        design_line(d, "%s = alloc([%s, %s], dtype=%s)", lies, shape->extents[1], shape->extents[0], t->dtype);
+        design_line(d, "%s = alloc([%s, %s], dtype=%s)", lies, shape->extents[1], shape->extents[0],
+                    dtype_name(b->product->operands[side]->type->dtype));
         design_line(d, "load(%s[%s] -> %s%s", f->name, text.data, lies, rest);
         design_line(d, "%s = transpose(%s)", to, lies);
     } else {
@@ -316,15 +358,35 @@ static bool is_over_nothing(const Binding *b, const LibraryLine *l) {
     return false;
 }
 
-static void keep_shape(Binding *b, const LibraryLine *l) {
-    if (!library_is(l, 2, "alloc") || !library_is(l, 4, "[")) return;
-    Shape s = {.tile = l->tokens[0].text};
-    for (size_t i = 5; s.rank < LIBRARY_RANK && i < l->count && !library_is(l, i - 1, "]"); s.rank++) {
+static bool is_alloc(const LibraryLine *l) {
+    return library_is(l, 2, "alloc") && library_is(l, 4, "[");
+}
+
+static void print_alloc(Binding *b, size_t at) {
+    const LibraryLine *l = &b->match->sketch->lines.data[at];
+    Shape s = {.tile = l->tokens[0].text, .turned = is_multiplied_turned(b, at)};
+    size_t i = 5;
+    for (; s.rank < LIBRARY_RANK && i < l->count && !library_is(l, i - 1, "]"); s.rank++) {
         size_t end = library_item_end(l, i);
         s.extents[s.rank] = text_of(b, l, i, end);
         i = end + 1;
     }
     VEC_PUSH(b->d->arena, &b->shapes, s);
+    if (s.turned)
+        design_line(b->d, "%s = alloc([%s, %s]%s", name_of(b, s.tile), s.extents[1], s.extents[0], text_of(b, l, i, l->count));
+    else
+        design_line(b->d, "%s", text_of(b, l, 0, l->count));
+}
+
+static const char *turned_flag(const Binding *b, const char *tile, const char *flag) {
+    const Shape *s = shape_of(b, tile);
+    return s && s->turned ? flag : "";
+}
+
+/* gemm(a, b, c) */
+static void print_gemm(Binding *b, const LibraryLine *l) {
+    const char *left = turned_flag(b, l->tokens[2].text, ", trans_a=true"), *right = turned_flag(b, l->tokens[4].text, ", trans_b=true");
+    design_line(b->d, "%s%s%s)", text_of(b, l, 0, l->count - 1), left, right);
 }
 
 static void print_hint(Binding *b) {
@@ -332,11 +394,26 @@ static void print_hint(Binding *b) {
     b->hint = NULL;
 }
 
-static void print_statement(Binding *b, const LibraryLine *l) {
-    Design *d = b->d;
+static void print_plain(Binding *b, size_t at) {
     const LibrarySketch *s = b->match->sketch;
+    const LibraryLine *l = &s->lines.data[at];
+    print_hint(b);
+    if (is_alloc(l))
+        print_alloc(b, at);
+    else if (library_is(l, 0, "gemm"))
+        print_gemm(b, l);
+    else if (is_factor_load(b, l, 0) || is_factor_load(b, l, 1))
+        print_load(b, l, is_factor_load(b, l, 1));
+    else if (library_is(l, 0, "store") && library_is(l, 4, s->tensors.data[2].name))
+        print_store(b, l);
+    else
+        design_line(b->d, "%s", text_of(b, l, 0, l->count));
+}
+
+static void print_statement(Binding *b, size_t at) {
+    const LibraryLine *l = &b->match->sketch->lines.data[at];
     while (b->drop_count && l->level <= b->dropped[b->drop_count - 1]) b->drop_count--;
-    d->depth = l->level - 1 - b->drop_count;
+    b->d->depth = l->level - 1 - b->drop_count;
     if (library_is(l, 0, "@")) {
         b->hint = l;
     } else if (is_over_nothing(b, l) && b->drop_count < MOST_DROPPED) {
@@ -344,16 +421,7 @@ static void print_statement(Binding *b, const LibraryLine *l) {
         b->dropped[b->drop_count++] = l->level;
         set_name(b, l->tokens[1].text, "0");
     } else {
-        print_hint(b);
-        keep_shape(b, l);
-        if (library_is(l, 0, "load") && library_is(l, 2, s->tensors.data[0].name))
-            print_load(b, l, 0);
-        else if (library_is(l, 0, "load") && library_is(l, 2, s->tensors.data[1].name))
-            print_load(b, l, 1);
-        else if (library_is(l, 0, "store") && library_is(l, 4, s->tensors.data[2].name))
-            print_store(b, l);
-        else
-            design_line(d, "%s", text_of(b, l, 0, l->count));
+        print_plain(b, at);
     }
 }
 
@@ -369,6 +437,6 @@ bool design_bind(Design *d, IrOp *product, const DesignResults *r) {
     bind_names(&b);
     design_begin_nest(d, &around, r, &body);
     d->bound = product;
-    for (size_t i = 0; i < match.sketch->lines.len && !d->error; i++) print_statement(&b, &match.sketch->lines.data[i]);
+    for (size_t i = 0; i < match.sketch->lines.len && !d->error; i++) print_statement(&b, i);
     return design_end_nest(d, &around, &body);
 }

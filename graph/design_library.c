@@ -56,8 +56,14 @@ static bool has_symbol(const LibraryMatch *m, const char *symbol) {
 
 /* ---- Patterns ---- */
 
+static bool is_half(const char *dtype) {
+    return strcmp(dtype, "f16") == 0 || strcmp(dtype, "bf16") == 0;
+}
+
+/* A file says nothing of dtypes but in its tensors: what it does for one of the 16-bit floats it does for both. */
 static bool has_type(const IrValue *v, const LibraryTensor *t) {
-    return v->type->kind == IR_TYPE_TENSOR && strcmp(dtype_name(v->type->dtype), t->dtype) == 0;
+    const char *name = dtype_name(v->type->dtype);
+    return v->type->kind == IR_TYPE_TENSOR && (strcmp(name, t->dtype) == 0 || (is_half(name) && is_half(t->dtype)));
 }
 
 /* Several axes of a batch are one loop; of all else each has one. */
@@ -67,6 +73,7 @@ static bool fits(const LibraryAxis *a, unsigned in) {
 
 static bool matches(const IrOp *op, const LibrarySketch *s, LibraryMatch *m) {
     *m = (LibraryMatch){.sketch = s};
+    if (op->operands[0]->type->dtype != op->operands[1]->type->dtype) return false;
     if (!has_type(op->operands[0], &s->tensors.data[0]) || !has_type(op->operands[1], &s->tensors.data[1]) ||
         !has_type(&op->results[0], &s->tensors.data[2]))
         return false;
