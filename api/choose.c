@@ -63,11 +63,15 @@ static size_t style_named(const char *name) {
 
 enum { TURNS = 4 };
 
+static bool is_of_library(size_t style) {
+    return design_style(style)->staging == STAGE_LIBRARY;
+}
+
 /* When a style's turn is: the naive ones come last, and nests of their own for folds where one nest for all has too much code. What the library has is for
- * matrix units: where it is not preferred it has none. */
+ * matrix units: where it is not preferred it has no turn. */
 static size_t turn_of(size_t style, size_t preferred, bool large) {
     const DesignStyle *s = design_style(style);
-    if (style != preferred && s->staging == STAGE_LIBRARY) return TURNS;
+    if (style != preferred && is_of_library(style)) return is_of_library(preferred) ? 1 : TURNS;
     return style == preferred ? 0 : s->naive ? 3 : large && s->staging >= STAGE_FOLDED ? 1 : 2;
 }
 
@@ -109,7 +113,7 @@ static void consider(Choice *c, const DesignTrial *t) {
 
 /* A sketch of the library is several launches, each with the maps behind the product. */
 static int64_t limit_of(const Choice *c, size_t style) {
-    return c->most_ops * (design_style(style)->staging == STAGE_LIBRARY ? STEPS_OF_LIMIT : 1);
+    return c->most_ops * (is_of_library(style) ? STEPS_OF_LIMIT : 1);
 }
 
 /* Those whose code is no larger than the limit. */

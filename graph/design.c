@@ -18,6 +18,12 @@ const DesignStyle *design_style(size_t index) {
     return &styles[index];
 }
 
+static unsigned variant_of(const DesignStyle *style) {
+    unsigned n = 0;
+    for (const DesignStyle *s = styles; s < style; s++) n += s->staging == STAGE_LIBRARY;
+    return style->staging == STAGE_LIBRARY ? n : 0;
+}
+
 /* ---- Names ---- */
 
 /* Is it a name of the operator's, or of the sketch's constexprs? */
@@ -275,6 +281,7 @@ bool design_end_nest(Design *d, const Design *around, Str *body) {
     d->constexprs.cap = done.constexprs.cap;
     d->bound_count = done.bound_count;
     d->ahead |= done.ahead;
+    d->varied |= done.varied;
     d->late |= done.late;
     d->moved |= done.moved;
     d->crowded |= done.crowded;
@@ -354,11 +361,6 @@ bool design_stage(Design *d, IrValue *v) {
     return design_staged_name(d, v) || design_stage_together(d, 1, &v);
 }
 
-bool design_folds(const IrOp *op) {
-    return op->opcode == IR_GRAPH_REDUCE || op->opcode == IR_GRAPH_CONTRACT || op->opcode == IR_GRAPH_SCAN || op->opcode == IR_GRAPH_ARG ||
-           op->opcode == IR_GRAPH_SORT || (op->opcode == IR_GRAPH_GENERIC && ir_op_kind(op));
-}
-
 /* Are there products with one row or column? Not where a value runs along an axis, or stands in an order: it needs the axis. */
 static bool has_singles(const IrFunc *f) {
     bool found = false;
@@ -367,12 +369,6 @@ static bool has_singles(const IrFunc *f) {
         found |= op->opcode == IR_GRAPH_CONTRACT && !design_is_matrix_product(op);
     }
     return found;
-}
-
-static bool folds_anything(const IrFunc *f) {
-    for (const IrOp *op = f->body->first; op; op = op->next)
-        if (design_folds(op)) return true;
-    return false;
 }
 
 /* ---- The sketch ---- */
@@ -484,14 +480,16 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const Desi
                      .vectors = options->vectors && !style->naive,
                      .singles = has_singles(f),
                      .live = live,
+                     .variant = variant_of(style),
                      .inout = updated(f, live),
                      .views = &views,
                      .all_views = &views,
                      .nests = &nests};
-        if (style->inner == 1 && !folds_anything(f)) design_fail(&d, "nothing is folded, and single elements gain nothing");
+        if (style->inner == 1 && !design_folds_anything(f)) design_fail(&d, "nothing is folded, and single elements gain nothing");
         again = !d.error && write_all(&d, &remedy);
     }
     if (!d.error && style->stages && !d.ahead) design_fail(&d, "no loop over the factors of a product");
+    if (!d.error && d.variant && !d.varied) design_fail(&d, "no sketch of the library that lists other tiles");
     if (!d.error) {
         str_printf(out, "sketch %s_%s implements %s {\n", f->name, style->name, options->op_name);
         print_head(&d, out);

@@ -80,9 +80,11 @@ static const Aff *whole_extent(Design *d, const LibraryAxis *a) {
 static void bind_constexpr(Binding *b, const LibraryConstexpr *c) {
     Design *d = b->d;
     const char *name = design_free_name(d, c->name);
+    unsigned variant = d->variant < c->count ? d->variant : c->count - 1;
     bool known = false;
+    d->varied |= d->variant < c->count;
     for (size_t i = 0; i < d->constexprs.len; i++) known |= strcmp(d->constexprs.data[i].name, name) == 0;
-    if (!known) VEC_PUSH(d->arena, &d->constexprs, (DesignConstexpr){name, c->value});
+    if (!known) VEC_PUSH(d->arena, &d->constexprs, (DesignConstexpr){name, c->values[variant]});
     set_name(b, c->name, name);
 }
 

@@ -153,6 +153,8 @@ typedef struct {
     const bool *live;              /* by parameter: the results are made of it */
     const LibrarySketch **library; /* once it was asked for */
     const IrOp *bound;             /* the product whose sketch of the library is being printed */
+    unsigned variant;              /* which of the values that a sketch of the library lists for a constexpr */
+    bool varied;                   /* one has so many */
     unsigned bound_count;          /* such nests, this one included */
 } Design;
 
@@ -220,7 +222,6 @@ DesignTile design_storable(Design *d, DesignTile t, const IrType *type, unsigned
 void design_begin_nest(Design *d, Design *around, const DesignResults *r, Str *body);
 bool design_end_nest(Design *d, const Design *around, Str *body);
 bool design_is_stored(const IrValue *v); /* the graph says that it is kept in memory */
-bool design_folds(const IrOp *op);       /* does it reduce, or run along an axis? */
 
 /* design_results.c: the nests of the results, with a bit for each result and part of one; at most DESIGN_NESTS. Those in `apart` (bits) share none. */
 size_t design_group_results(Design *d, uint64_t apart, DesignResults *nests);
@@ -231,6 +232,8 @@ void design_stage_products(Design *d);
 bool design_has_product(const Design *d, const IrValue *v);
 
 /* design_steps.c: nests of their own for what folds hand to each other. */
+bool design_folds(const IrOp *op); /* does it reduce, or run along an axis? */
+bool design_folds_anything(const IrFunc *f);
 void design_stage_folds(Design *d);
 
 /* design_library.c: products by sketches of the library. */

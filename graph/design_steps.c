@@ -8,6 +8,17 @@
 
 #include <string.h>
 
+bool design_folds(const IrOp *op) {
+    return op->opcode == IR_GRAPH_REDUCE || op->opcode == IR_GRAPH_CONTRACT || op->opcode == IR_GRAPH_SCAN || op->opcode == IR_GRAPH_ARG ||
+           op->opcode == IR_GRAPH_SORT || (op->opcode == IR_GRAPH_GENERIC && ir_op_kind(op));
+}
+
+bool design_folds_anything(const IrFunc *f) {
+    for (const IrOp *op = f->body->first; op; op = op->next)
+        if (design_folds(op)) return true;
+    return false;
+}
+
 static bool has_extent(const IrType *t, const Aff *extent) {
     for (unsigned i = 0; i < t->rank; i++)
         if (t->extents[i] == extent) return true;

@@ -107,8 +107,16 @@ static void add_tensors(Arena *arena, const LibraryLine *l, LibrarySketch *s) {
 }
 
 static void add_constexprs(Arena *arena, const LibraryLine *l, LibrarySketch *s) {
-    for (size_t i = 2; i + 2 < l->count; i += 4)
-        VEC_PUSH(arena, &s->constexprs, (LibraryConstexpr){l->tokens[i].text, strtoll(l->tokens[i + 2].text, NULL, 10)});
+    for (size_t i = 2; i + 2 < l->count; i++) {
+        LibraryConstexpr c = {.name = l->tokens[i].text};
+        size_t end = library_item_end(l, i);
+        for (i += 2; i < end; i++) {
+            char *rest;
+            long long value = strtoll(l->tokens[i].text, &rest, 10);
+            if (rest != l->tokens[i].text && c.count < LIBRARY_VARIANTS) c.values[c.count++] = value;
+        }
+        VEC_PUSH(arena, &s->constexprs, c);
+    }
 }
 
 static void read_statement(Reader *r, LibrarySketch *s) {

@@ -26,9 +26,13 @@ typedef struct {
     const char *axes[LIBRARY_RANK]; /* the symbols that are its extents */
 } LibraryTensor;
 
+enum { LIBRARY_VARIANTS = 4 };
+
+/* NAME = value, or the values of NAME in {..}: one a variant of the sketch, the last for those behind. */
 typedef struct {
     const char *name;
-    int64_t value;
+    unsigned count;
+    int64_t values[LIBRARY_VARIANTS];
 } LibraryConstexpr;
 
 typedef struct {
