@@ -123,16 +123,36 @@ static const char *text_of(const Binding *b, const LibraryLine *l, size_t first,
 
 /* ---- Factors ---- */
 
-/* The tensor or workspace that holds the operand, behind its transpositions. */
+/* Does the broadcast only add axes? */
+static bool only_repeats(const IrOp *op) {
+    const IrType *from = op->operands[0]->type;
+    const IrAttr *axes = ir_attr(op, "axes");
+    for (unsigned i = 0; from->kind == IR_TYPE_TENSOR && i < from->rank; i++)
+        if (from->extents[i] != op->results[0].type->extents[axes->ints[i]]) return false;
+    return from->kind == IR_TYPE_TENSOR;
+}
+
+/* What the value moves, with the factor's axes in its order; null: it is no transposition or repetition. */
+static IrValue *behind_move(const IrValue *v, Factor *f) {
+    IrOp *op = v->def;
+    unsigned axes[DESIGN_RANK] = {0};
+    if (!op || (op->opcode != IR_GRAPH_TRANSPOSE && op->opcode != IR_GRAPH_BROADCAST)) return NULL;
+    bool turns = op->opcode == IR_GRAPH_TRANSPOSE;
+    const IrAttr *to = ir_attr(op, turns ? "perm" : "axes");
+    if (!turns && !only_repeats(op)) return NULL;
+    f->rank = op->operands[0]->type->rank;
+    for (unsigned i = 0; i < f->rank; i++) axes[turns ? to->ints[i] : i] = f->axes[turns ? i : to->ints[i]];
+    memcpy(f->axes, axes, sizeof axes);
+    return op->operands[0];
+}
+
+/* The tensor or workspace that holds the operand, behind what only moves it. */
 static bool find_factor(Design *d, IrValue *v, Factor *f) {
     f->rank = v->type->rank;
     for (unsigned i = 0; i < f->rank; i++) f->axes[i] = i;
-    while (!design_home(d, v) && v->def && v->def->opcode == IR_GRAPH_TRANSPOSE) {
-        const IrAttr *perm = ir_attr(v->def, "perm");
-        unsigned axes[DESIGN_RANK];
-        for (unsigned i = 0; i < f->rank; i++) axes[perm->ints[i]] = f->axes[i];
-        memcpy(f->axes, axes, sizeof axes);
-        v = v->def->operands[0];
+    for (IrValue *from = v; from && !design_home(d, v);) {
+        from = behind_move(v, f);
+        if (from) v = from;
     }
     f->name = design_source(d, v, NULL);
     if (!f->name && !design_stage(d, v)) return false;
