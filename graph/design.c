@@ -126,7 +126,7 @@ static void choose_walks(Design *d) {
 
 /* ---- Nests ---- */
 
-enum { COLUMNS = 256, LINES = 2048 };
+enum { COLUMNS = 256, LINES = 2048, PACK_ELEMENTS = 1024 };
 
 static unsigned open_axis(Design *d, const DesignAxis *axis, unsigned opened) {
     const char *extent = design_aff_text(d, axis->extent);
@@ -251,7 +251,7 @@ static bool by_form(const DesignStyle *s) {
 static const DesignStyle *pack_style(const Design *d) {
     DesignStyle *s = ARENA_NEW(d->arena, DesignStyle);
     *s = *d->style;
-    s->tiles = 2, s->inner = 64, s->outer = 16, s->fold = 0;
+    s->tiles = 2, s->inner = ir_attr_int(d->staging->values[0]->def, "stored", 0), s->outer = PACK_ELEMENTS / s->inner, s->fold = 0;
     return s;
 }
 
@@ -329,7 +329,7 @@ const char *design_staged_name(const Design *d, const IrValue *v) {
 }
 
 bool design_is_stored(const IrValue *v) {
-    return v->def && v->def->opcode == IR_GRAPH_GENERIC && ir_attr_bool(v->def, "stored");
+    return v->def && v->def->opcode == IR_GRAPH_GENERIC && ir_attr_int(v->def, "stored", 0) > 0;
 }
 
 static const char *add_workspace(Design *d, IrValue *v) {

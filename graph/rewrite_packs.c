@@ -16,6 +16,8 @@
 #include "query.h"
 
 enum { MOST_TAPS = 512, MOST_RANK = 12 };
+enum { LANES = 64, LEAST_LANES = 8 };
+enum { FEW_CHANNELS = 8, MOST_CHANNELS = 64 }; /* with the taps in them: they take some while there are fewer, and no more than the most */
 
 typedef struct {
     IrFunc *f;
@@ -24,6 +26,8 @@ typedef struct {
     unsigned outer;
     IrValue **args;
     IrOp *window, *weights; /* elements of the two factors */
+    int64_t lanes;          /* of tiles along the sum, in which factors are stored */
+    bool second;            /* the window is the second factor */
     IrValue *sum;           /* the index that both are read along */
 } Packer;
 
@@ -73,7 +77,7 @@ static IrOp *plain_element(IrValue *v) {
     if (v->def && v->def->opcode == IR_CAST) v = v->def->operands[0];
     IrOp *e = v->def;
     if (!e || e->opcode != IR_GRAPH_ELEMENT || e->operand_count > MOST_RANK) return NULL;
-    if (e->operands[0]->def && ir_attr_bool(e->operands[0]->def, "stored")) return NULL;
+    if (e->operands[0]->def && ir_attr_int(e->operands[0]->def, "stored", 0)) return NULL;
     for (unsigned i = 1; i < e->operand_count; i++)
         if (!is_number(e->operands[i])) return NULL;
     return e;
@@ -106,6 +110,7 @@ static bool find_factors(Packer *p) {
     for (unsigned turn = 0; a && b && turn < 2; turn++) {
         p->window = turn ? b : a;
         p->weights = turn ? a : b;
+        p->second = turn;
         p->sum = NULL;
         if (find_sum(p) && is_window(p, p->window) && !is_window(p, p->weights) && find_column(p)) return true;
     }
@@ -121,52 +126,96 @@ static bool find(Packer *p, IrFunc *f, IrOp *op) {
 
 /* ---- Taps as one index ---- */
 
-/* How many taps there are, of all indices together that are summed beside `sum`; 0: there is none, or only one such index. */
-static int64_t count_taps(const Packer *p) {
-    int64_t taps = 1, extent;
-    unsigned count = 0;
-    for (unsigned i = p->outer; i < p->op->operand_count; i++) {
-        if (p->args[i] == p->sum) continue;
-        if (!aff_is_const(ir_aff_of(p->m, p->op->operands[i]), &extent) || extent < 1 || taps > MOST_TAPS / extent) return 0;
-        taps *= extent;
-        count++;
-    }
-    return count > 1 ? taps : 0;
+/* What becomes of the taps: some go into the sum with the channels, where these are few; the others are one index. */
+typedef struct {
+    uint32_t inside; /* a bit for each index of the notation */
+    int64_t inner, outer;
+    unsigned count; /* of indices in `outer` */
+} Taps;
+
+static bool tap_extent(const Packer *p, unsigned i, int64_t *extent) {
+    return p->args[i] != p->sum && aff_is_const(ir_aff_of(p->m, p->op->operands[i]), extent) && *extent >= 1;
 }
 
-static void mean_taps(const Packer *p, Notation *n, const IrValue *all) {
-    AffCtx *c = p->m->affs;
-    const Aff *left = aff_var(c, all, "e");
-    int64_t extent = 1;
-    unsigned first = p->outer;
-    while (p->args[first] == p->sum) first++;
+/* The extent of the sum in the case where it is longest; 0: not known. */
+static int64_t longest_sum(const Packer *p) {
+    unsigned i = p->outer;
+    int64_t most = 0, extent;
+    while (p->args[i] != p->sum) i++;
+    const Aff *e = ir_aff_of(p->m, p->op->operands[i]);
+    for (size_t k = 0; k < p->m->case_count; k++)
+        if (aff_eval(e, case_symbol, &p->m->cases[k], &extent) && extent > most) most = extent;
+    return most;
+}
+
+static bool find_taps(const Packer *p, Taps *t) {
+    const IrAttr *pad = ir_attr(p->window, "pad");
+    int64_t channels = pad && pad->number != 0 ? 0 : longest_sum(p), extent;
+    *t = (Taps){.inner = 1, .outer = 1};
     for (unsigned i = p->op->operand_count; i-- > p->outer;) {
         if (p->args[i] == p->sum) continue;
-        aff_is_const(ir_aff_of(p->m, p->op->operands[i]), &extent);
-        n->meaning[i] = i == first ? left : aff_mod(c, left, aff_const(c, extent));
-        left = aff_floordiv(c, left, aff_const(c, extent));
+        if (!tap_extent(p, i, &extent) || t->outer > MOST_TAPS / extent) return false;
+        bool few = channels && channels * t->inner < FEW_CHANNELS && channels * t->inner * extent <= MOST_CHANNELS && !t->count;
+        if (few) t->inside |= (uint32_t)1 << i;
+        if (few)
+            t->inner *= extent;
+        else
+            t->outer *= extent, t->count++;
     }
+    return true;
 }
 
-/* The notation over (the result's indices, `sum`, all taps). */
-static IrOp *merge_taps(Packer *p, int64_t taps) {
+/* An index is one digit of a number: the last taps are the lowest ones. */
+static const Aff *next_digit(const Packer *p, unsigned i, const Aff **left, bool last) {
+    AffCtx *c = p->m->affs;
+    const Aff *extent = ir_aff_of(p->m, p->op->operands[i]), *digit = last ? *left : aff_mod(c, *left, extent);
+    *left = aff_floordiv(c, *left, extent);
+    return digit;
+}
+
+/* Taps in the sum lie behind the channels, which are what is left of it. */
+static void mean_taps(const Packer *p, const Taps *t, Notation *n, const Aff *sum, const Aff *all) {
+    unsigned counted = 0;
+    for (unsigned i = p->op->operand_count; i-- > p->outer;) {
+        if (p->args[i] == p->sum) continue;
+        bool inside = t->inside >> i & 1;
+        n->meaning[i] = next_digit(p, i, inside ? &sum : &all, !inside && ++counted == t->count);
+    }
+    for (unsigned i = p->outer; i < p->op->operand_count; i++)
+        if (p->args[i] == p->sum) n->meaning[i] = sum;
+}
+
+static const Aff *new_arg(const Packer *p, IrOp *to, const char *name) {
+    const IrValue *arg = ir_region_add_arg(to->regions[0], ir_type_index(p->m), name);
+    return aff_var(p->m->affs, arg, arg->name);
+}
+
+/* Rows of whole pieces of 16 bytes, as copies take them. Behind the last channel both factors are 0. */
+static const Aff *whole_pieces(const Packer *p, const Aff *extent) {
+    const Aff *piece = aff_const(p->m->affs, (int64_t)(16 / dtype_size(p->window->results[0].type->dtype)));
+    return aff_mul(p->m->affs, aff_ceildiv(p->m->affs, extent, piece), piece);
+}
+
+/* The notation over (the result's indices, the sum with the taps in it, all other taps). */
+static IrOp *merge_taps(Packer *p, const Taps *t) {
     IrValue *extents[NOTATION_ARGS];
+    AffCtx *c = p->m->affs;
     unsigned n = 0;
     IrBuilder b = ir_builder_before(p->op);
     b.span = p->op->span;
-    for (unsigned i = 0; i < p->op->operand_count; i++)
-        if (i < p->outer || p->args[i] == p->sum) extents[n++] = p->op->operands[i];
-    extents[n++] = ir_const_index(&b, taps);
+    for (; n < p->outer; n++) extents[n] = p->op->operands[n];
+    for (unsigned i = p->outer; i < p->op->operand_count; i++)
+        if (p->args[i] == p->sum) extents[n] = p->op->operands[i];
+    if (t->inside) extents[n] = ir_aff_emit(&b, whole_pieces(p, aff_mul(c, ir_aff_of(p->m, extents[n]), aff_const(c, t->inner))));
+    n++;
+    if (t->count) extents[n++] = ir_const_index(&b, t->outer);
     IrOp *to = ir_op_create(&b, IR_GRAPH_GENERIC, n, extents, 1, &p->op->results[0].type);
     ir_attr_set_int(to, "outer", p->outer);
     ir_attr_set_str(to, "kind", "add");
     Notation again = {.m = p->m, .from = p->op->regions[0], .map = ir_value_map_create(p->m->arena)};
-    for (unsigned i = 0; i < p->op->operand_count; i++) {
-        if (i >= p->outer && p->args[i] != p->sum) continue;
-        const IrValue *arg = ir_region_add_arg(to->regions[0], p->args[i]->type, p->args[i]->name);
-        again.meaning[i] = aff_var(p->m->affs, arg, arg->name);
-    }
-    mean_taps(p, &again, ir_region_add_arg(to->regions[0], ir_type_index(p->m), "e"));
+    for (unsigned i = 0; i < p->outer; i++) again.meaning[i] = new_arg(p, to, p->args[i]->name);
+    const Aff *sum = new_arg(p, to, "j");
+    mean_taps(p, t, &again, sum, t->count ? new_arg(p, to, "e") : NULL);
     b = ir_builder_at_end(to->regions[0]);
     b.span = p->op->span;
     notation_begin(&b, &again);
@@ -174,6 +223,16 @@ static IrOp *merge_taps(Packer *p, int64_t taps) {
     ir_replace_uses(&p->op->results[0], ir_result(to, 0));
     ir_op_erase(p->op);
     return to;
+}
+
+/* The factors of the notation that was merged. */
+static void find_again(Packer *p, IrOp *op) {
+    p->op = op;
+    p->args = op->regions[0]->args;
+    p->sum = p->args[p->outer];
+    const IrOp *mul = product_of(op);
+    p->window = plain_element(mul->operands[p->second]);
+    p->weights = plain_element(mul->operands[!p->second]);
 }
 
 /* ---- The factors ---- */
@@ -187,7 +246,7 @@ static IrOp *begin_stored(Packer *p, unsigned rank, IrValue *const *extents, Dty
     const IrType *t = ir_type_tensor(p->m, dtype, rank, shape);
     IrOp *pack = ir_op_create(&b, IR_GRAPH_GENERIC, rank, extents, 1, &t);
     ir_attr_set_int(pack, "outer", rank);
-    ir_attr_set_bool(pack, "stored", true);
+    ir_attr_set_int(pack, "stored", p->lanes);
     for (unsigned i = 0; i < rank; i++) at[i] = ir_region_add_arg(pack->regions[0], ir_type_index(p->m), NULL);
     return pack;
 }
@@ -220,23 +279,66 @@ static void read_stored(IrOp *element, IrValue *tensor, unsigned rank, IrValue *
     ir_op_erase(element);
 }
 
-/* The tensor with the axis of the sum behind all others. */
-static void pack_window(Packer *p) {
+/* The one index of the result that an index expression is made of; NULL: none, or several. */
+static IrValue *only_outer(const Packer *p, const Aff *e, IrValue **extent) {
+    IrValue *found = NULL;
+    for (unsigned i = 0; i < p->outer; i++) {
+        if (!aff_depends_on(e, p->args[i])) continue;
+        if (found) return NULL;
+        found = p->args[i];
+        *extent = p->op->operands[i];
+    }
+    return found;
+}
+
+/* An axis of the tensor that the window becomes. */
+typedef struct {
+    IrValue *extent, *index; /* where the notation reads it */
+    const IrValue *outer;    /* stands for this index of the result; null: for an axis of the tensor that the window was */
+} WindowAxis;
+
+/* Axes of the window's tensor stay, but for those that move with the sum: there the indices of the result are its axes. The sum is the last. */
+static unsigned window_axes(const Packer *p, IrBuilder *b, WindowAxis *axes) {
+    const IrOp *e = p->window;
+    unsigned n = 0;
+    for (unsigned i = 1; i < e->operand_count; i++) {
+        const Aff *at = ir_aff_of(p->m, e->operands[i]);
+        IrValue *extent = NULL, *outer = aff_depends_on(at, p->sum) ? only_outer(p, at, &extent) : NULL;
+        if (outer)
+            axes[n++] = (WindowAxis){extent, outer, outer};
+        else if (!aff_depends_on(at, p->sum))
+            axes[n++] = (WindowAxis){ir_aff_emit(b, e->operands[0]->type->extents[i - 1]), e->operands[i], NULL};
+    }
+    axes[n++] = (WindowAxis){p->op->operands[p->sum->index], p->sum, p->sum};
+    return n;
+}
+
+/* The tensor with the sum behind all axes. `filled`: its last elements are 0. */
+static void pack_window(Packer *p, bool filled) {
     IrOp *e = p->window;
-    const IrType *t = e->operands[0]->type;
-    IrValue *extents[MOST_RANK], *args[MOST_RANK], *own[MOST_RANK], *index[MOST_RANK];
-    unsigned last = axis_of(p, e, p->sum) - 1, n = 0;
+    IrValue *extents[MOST_RANK + 1], *args[MOST_RANK + 1], *own[MOST_RANK], *index[MOST_RANK + 1];
+    WindowAxis axes[MOST_RANK + 1];
+    Notation again = {.m = p->m, .from = p->op->regions[0], .map = ir_value_map_create(p->m->arena)};
     IrBuilder b = ir_builder_before(p->op);
     b.span = p->op->span;
-    for (unsigned i = 0; i <= t->rank; i++) {
-        unsigned axis = i < t->rank ? i : last;
-        if (i == last) continue;
-        extents[n] = ir_aff_emit(&b, t->extents[axis]);
-        index[n++] = e->operands[axis + 1];
+    unsigned n = window_axes(p, &b, axes), k = 0;
+    for (unsigned i = 0; i < n; i++) extents[i] = axes[i].extent, index[i] = axes[i].index;
+    IrOp *pack = begin_stored(p, n, extents, e->results[0].type->dtype, args);
+    for (unsigned i = 0; i < p->op->operand_count; i++) {
+        again.meaning[i] = aff_const(p->m->affs, 0);
+        for (unsigned j = 0; j < n; j++)
+            if (axes[j].outer == p->args[i]) again.meaning[i] = aff_var(p->m->affs, args[j], "i");
     }
-    IrOp *pack = begin_stored(p, n, extents, t->dtype, args);
-    for (unsigned i = 0; i < n; i++) own[i + 1 == n ? last : i < last ? i : i + 1] = args[i];
-    read_stored(e, end_stored(pack, e, own, false), n, index, true);
+    b = ir_builder_at_end(pack->regions[0]);
+    b.span = p->op->span;
+    for (unsigned i = 1; i < e->operand_count; i++) {
+        const Aff *at = ir_aff_of(p->m, e->operands[i]);
+        bool moves = aff_depends_on(at, p->sum);
+        own[i - 1] = moves ? notation_index(&b, &again, e->operands[i]) : args[k];
+        IrValue *none = NULL;
+        k += !moves || only_outer(p, at, &none);
+    }
+    read_stored(e, end_stored(pack, e, own, filled || ir_attr(e, "pad")), n, index, true);
 }
 
 /* Over the indices of the notation that the weights name: taps and phases, the column, the sum. */
@@ -271,9 +373,16 @@ static unsigned count_named(const Packer *p, const IrOp *element) {
 bool rewrite_packs(Rewriter *r, IrOp *op) {
     Packer p;
     if (!find(&p, r->f, op) || count_named(&p, p.weights) >= MOST_RANK) return false;
-    int64_t taps = op->regions[0]->last->operands[0]->def->opcode == IR_SELECT ? 0 : count_taps(&p);
-    if (taps && !find(&p, r->f, merge_taps(&p, taps))) return false;
-    pack_window(&p);
+    Taps taps = {0};
+    p.lanes = LANES;
+    bool bounded = op->regions[0]->last->operands[0]->def->opcode == IR_SELECT; /* taps whose number differs by phase stay apart */
+    if (!bounded && find_taps(&p, &taps) && (taps.count > 1 || taps.inside)) {
+        int64_t channels = longest_sum(&p) * taps.inner;
+        for (p.lanes = LEAST_LANES; p.lanes < LANES && p.lanes < channels;) p.lanes *= 2;
+        if (!taps.inside) p.lanes = LANES;
+        find_again(&p, merge_taps(&p, &taps));
+    }
+    pack_window(&p, taps.inside != 0);
     pack_weights(&p);
     return true;
 }

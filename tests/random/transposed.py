@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-STYLES = ("packed_short", "rows", "columns", "packed_wide", "squares", "packed_low", "naive_rows")
+STYLES = ("packed_short", "rows", "columns", "packed_wide", "squares", "packed_narrow", "naive_rows")
 UPDATES = ("Y = Z", "Y = relu(Z)", "Y = Z * 0.5 + R", "Y[n, o, {at}] = max(Z[n, o, {at}] + R[n, o, {at}], -1)")
 
 
