@@ -184,23 +184,14 @@ static void store_results(Design *d, const DesignResults *r) {
     DesignAxis *axes[DESIGN_RANK];
     DesignTile tiles[DESIGN_AXES];
     unsigned rank = 0, ready = 0;
-    Str slices;
-    str_init(&slices);
-    for (unsigned i = 0; i < d->outer_count; i++) {
-        str_printf(&slices, "%s%s", i ? ", " : "", design_slice(d, d->axes[i]));
+    for (unsigned i = 0; i < d->outer_count; i++)
         if (d->axes[i]->walk != WALK_POINT) axes[rank++] = d->axes[i];
-    }
     for (unsigned i = 0; i < r->count && !d->error; i++) {
         /* Where a store overwrites what is read all reads come first. */
         for (; ready < (d->writes ? r->count : i + 1) && !d->error; ready++) tiles[ready] = result_tile(d, r, ready, rank, axes);
         if (d->error) break;
-        if (d->outer_count)
-            design_line(d, "store(%s -> %s[%s]%s)", tiles[i].text, design_target(d, r->names[i]), slices.data,
-                        r->unique ? ", unique=true" : "");
-        else
-            design_line(d, "store(%s -> %s)", tiles[i].text, r->names[i]);
+        design_line(d, "store(%s -> %s%s)", tiles[i].text, design_target(d, r->names[i]), r->unique ? ", unique=true" : "");
     }
-    str_release(&slices);
 }
 
 static void run_nest(Design *d, const DesignResults *r, bool dry) {

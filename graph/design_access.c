@@ -24,7 +24,7 @@ const Aff *design_index(Design *d, IrValue *v) {
     Bind b = {.d = d};
     const Aff *e = ir_aff_of(d->module, v);
     e = aff_substitute(d->module->affs, e, bound, &b);
-    if (d->facts && e->kind != AFF_OVERFLOW) e = aff_simplify(d->facts, e);
+    if (d->facts && e->kind != AFF_OVERFLOW) e = design_parts(d, e);
     return b.data || e->kind == AFF_OVERFLOW ? NULL : e;
 }
 
@@ -133,38 +133,74 @@ static bool ends_twice(const Design *d, unsigned rank, DesignAxis *const *axes) 
     return d->direct && d->lanes && cut > 1;
 }
 
-/* A view over all axes of the nest that the index names; one like it is used again. */
-static DesignTile load_view(Design *d, const char *tensor, const IrType *type, const Aff *const *index, const double *pad) {
-    DesignAxis *dims[DESIGN_RANK], *tile[DESIGN_RANK];
-    unsigned count = 0, rank = 0;
-    for (unsigned i = 0; i < type->rank; i++)
-        for (unsigned k = 0; k < d->axis_count; k++) {
+/* Axes of a view: the nest's that the tensor's index names; or an axis of the tensor, where nothing in its index is tiled. */
+typedef struct {
+    unsigned count;
+    DesignAxis *axes[2 * DESIGN_RANK];
+    bool as_it_is[DESIGN_RANK]; /* by axis of the tensor */
+} ViewDims;
+
+static bool is_point(const Design *d, const Aff *e) {
+    for (unsigned k = 0; k < d->axis_count; k++)
+        if (in_tiles(d->axes[k]) && aff_depends_on(e, d->axes[k])) return false;
+    return true;
+}
+
+static void find_dims(const Design *d, const IrType *type, const Aff *const *index, bool keep, ViewDims *v) {
+    unsigned kept = 0;
+    v->count = 0;
+    for (unsigned i = 0; i < type->rank; i++) {
+        v->as_it_is[i] = keep && is_point(d, index[i]);
+        kept += v->as_it_is[i];
+        for (unsigned k = 0; k < d->axis_count && !v->as_it_is[i]; k++) {
             bool seen = !aff_depends_on(index[i], d->axes[k]);
-            for (unsigned j = 0; j < count; j++) seen |= dims[j] == d->axes[k];
-            if (seen) continue;
-            if (count == (d->dry ? DESIGN_RANK : DESIGN_TILE_RANK)) {
-                design_fail(d, "a view of more than 8 axes");
-                return (DesignTile){0};
-            }
-            dims[count++] = d->axes[k];
+            for (unsigned j = 0; j < v->count; j++) seen |= v->axes[j] == d->axes[k];
+            if (!seen && v->count < DESIGN_RANK) v->axes[v->count++] = d->axes[k];
         }
+    }
+    v->count += kept;
+}
+
+/* The view over all axes that the index names; where these are too many, over what they are together. Elements outside are then outside of the view, and only zeros
+ * stand for them, where they do no harm behind the end of a tile either. */
+static bool view_dims(Design *d, const IrType *type, const Aff *const *index, const double *pad, ViewDims *v) {
+    unsigned most = d->dry ? DESIGN_RANK : DESIGN_TILE_RANK;
+    find_dims(d, type, index, false, v);
+    if (v->count <= most) return true;
+    find_dims(d, type, index, true, v);
+    return v->count <= most && (!pad || (d->in_product && *pad == 0)) ? true : design_fail(d, "a view of more than 8 axes");
+}
+
+static DesignTile load_view(Design *d, const char *tensor, const IrType *type, const Aff *const *index, const double *pad) {
+    DesignAxis *tile[DESIGN_RANK];
+    ViewDims v;
+    unsigned rank = 0, dims = 0;
+    if (!view_dims(d, type, index, pad, &v)) return (DesignTile){0};
     Str head, slices;
     str_init(&head);
     str_init(&slices);
-    str_append_char(&head, '[');
-    for (unsigned i = 0; i < count; i++) {
-        str_printf(&head, "%s%s: %s", i ? ", " : "", dims[i]->name, design_aff_text(d, dims[i]->extent));
-        str_printf(&slices, "%s%s", i ? ", " : "", design_slice(d, dims[i]));
-        if (in_tiles(dims[i])) tile[rank++] = dims[i];
+    const double zero = 0, *behind = NULL;
+    for (unsigned i = 0; i < type->rank; i++) {
+        if (!v.as_it_is[i]) continue;
+        str_printf(&head, "%sa%u: %s", dims ? ", " : "[", i, design_aff_text(d, type->extents[i]));
+        str_printf(&slices, "%s%s", dims++ ? ", " : "", design_aff_text(d, index[i]));
+        behind = pad;
     }
-    str_printf(&head, "] = %s[", tensor);
-    for (unsigned i = 0; i < type->rank; i++) str_printf(&head, "%s%s", i ? ", " : "", design_aff_text(d, index[i]));
+    for (unsigned i = 0; dims < v.count; i++) {
+        str_printf(&head, "%s%s: %s", dims ? ", " : "[", v.axes[i]->name, design_aff_text(d, v.axes[i]->extent));
+        str_printf(&slices, "%s%s", dims++ ? ", " : "", design_slice(d, v.axes[i]));
+        if (in_tiles(v.axes[i])) tile[rank++] = v.axes[i];
+    }
+    str_printf(&head, "%s] = %s[", dims ? "" : "[", tensor);
+    for (unsigned i = 0; i < type->rank; i++) {
+        const char *own = v.as_it_is[i] ? arena_printf(d->arena, "a%u", i) : design_aff_text(d, index[i]);
+        str_printf(&head, "%s%s", i ? ", " : "", own);
+    }
     str_printf(&head, "]%s%s\n", pad ? " pad " : "", pad ? design_number(d, *pad, type->dtype) : "");
     const char *name = arena_printf(d->arena, "V%u", d->view_count++);
     str_printf(d->views, "    view %s%s", name, head.data);
     DesignTile t = alloc_for(d, rank, tile, type->dtype);
-    const double zero = 0;
-    const double *behind = ends_twice(d, rank, tile) ? &zero : NULL;
+    if (ends_twice(d, rank, tile)) behind = &zero;
     design_line(d, "load(%s[%s] -> %s%s)", name, slices.data, t.text, pad_text(d, behind, type->dtype));
     if (!behind) set_ends(rank, tile);
     str_release(&head);

@@ -75,8 +75,10 @@ typedef struct {
 
 /* An axis of the results that two axes of the nest stand for: index = size * first + second. One of the two is a phase. */
 typedef struct {
-    const Aff *size; /* null: one axis stands for it */
-    bool strided;    /* the second one is the phase */
+    const Aff *first, *second; /* the axes' variables */
+    const Aff *rows;           /* extent of the first one */
+    const Aff *size;           /* null: one axis stands for it */
+    bool strided;              /* the second one is the phase */
 } DesignSplit;
 
 /* Results of one shape that are computed together. */
@@ -133,6 +135,7 @@ typedef struct {
     unsigned outer_count; /* axes of the output come first */
     unsigned rank;        /* of the results */
     DesignSplit splits[DESIGN_RANK];
+    const Aff *const *extents;     /* of the results */
     const Aff *place[DESIGN_RANK]; /* the index of the results, over the nest's axes */
     AffFacts *facts;               /* of phases; null: there are none */
     bool singles;                  /* axes of extent 1 are none */
@@ -201,7 +204,9 @@ bool design_is_product(const IrOp *op);
 bool design_splits(Design *d, const IrValue *v);
 /* The axes of the nest, and the index of the results over them. */
 bool design_outer_axes(Design *d, const IrType *type);
-/* Where the results are stored: the tensor, or a view of it over the nest's axes. */
+/* The expression, simpler where it is made of parts of the results' index. */
+const Aff *design_parts(Design *d, const Aff *e);
+/* Where the tiles of results are stored: slices of the tensor, or of a view of it over the nest's axes. */
 const char *design_target(Design *d, const char *name);
 /* What the notation folds: without a condition that the walk of its folded axes keeps by itself, as their loops end there. `axes` are those of its indices from
  * `outer` on. */

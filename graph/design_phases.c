@@ -3,6 +3,7 @@
  * What rewrite_phases deals out, Y[.., h, ..] = P[.., h % s, h // s, ..], is computed over the axes of P and stored to a view of Y: so a transposed convolution is a convolution
  * for each phase, and what is made of it lane by lane stays in its nest. */
 #include "design_internal.h"
+#include "notation.h"
 
 #include <string.h>
 
@@ -37,10 +38,22 @@ static bool dealt(Design *d, const IrOp *op, const IrOp *element, DesignSplit *s
         bool strided = is_part(e, AFF_MOD, arg) && is_part(next, AFF_FLOORDIV, arg);
         bool apart = is_part(e, AFF_FLOORDIV, arg) && is_part(next, AFF_MOD, arg);
         if ((!strided && !apart) || e->args[1] != next->args[1]) return false;
-        splits[i] = (DesignSplit){e->args[1], strided};
+        const IrType *from = element->operands[0]->type;
+        splits[i] = (DesignSplit){.size = e->args[1], .strided = strided, .rows = from->extents[strided ? at - 1 : at - 2]};
         found++;
     }
     return found && at == element->operand_count;
+}
+
+/* What is dealt out may be so again, along other axes. */
+static void add_inner(Design *d, const IrOp *op, const IrOp *element) {
+    DesignSplit inner[DESIGN_RANK];
+    const IrOp *from = element->operands[0]->def, *again = only_element(from);
+    if (!again || !dealt(d, from, again, inner)) return;
+    for (unsigned i = 0, at = 0; i < op->operand_count; i++) {
+        at += d->splits[i].size ? 2 : 1;
+        if (!d->splits[i].size) d->splits[i] = inner[at - 1];
+    }
 }
 
 static bool reads_at_own_index(Design *d, const IrOp *notation, const IrOp *element) {
@@ -55,7 +68,10 @@ static bool find_splits(Design *d, const IrValue *v, unsigned *fuel) {
     const IrOp *op = v->def;
     if (!op || !*fuel || --*fuel == 0) return false;
     const IrOp *element = only_element(op);
-    if (element && dealt(d, op, element, d->splits)) return true;
+    if (element && dealt(d, op, element, d->splits)) {
+        add_inner(d, op, element);
+        return true;
+    }
     if (op->opcode == IR_GRAPH_GENERIC && !ir_attr(op, "kind"))
         for (const IrOp *e = op->regions[0]->first; e; e = e->next)
             if (e->opcode == IR_GRAPH_ELEMENT && reads_at_own_index(d, op, e) && find_splits(d, e->operands[0], fuel)) return true;
@@ -74,22 +90,23 @@ bool design_splits(Design *d, const IrValue *v) {
 /* ---- Axes ---- */
 
 static DesignAxis *add_phase(Design *d, const Aff *extent) {
-    AffCtx *c = d->module->affs;
     DesignAxis *axis = design_axis_add(d, extent, false);
     if (!axis) return NULL;
     axis->phase = true;
-    if (!d->facts) d->facts = aff_facts_create(d->arena, c);
-    aff_facts_range(d->facts, axis->var, aff_const(c, 0), aff_sub(c, extent, aff_const(c, 1)));
     return axis;
 }
 
-static bool add_split(Design *d, const Aff *extent, unsigned i) {
+static bool add_split(Design *d, unsigned i) {
     AffCtx *c = d->module->affs;
-    const DesignSplit *s = &d->splits[i];
-    const Aff *rows = aff_ceildiv(c, extent, s->size);
+    DesignSplit *s = &d->splits[i];
+    const Aff *rows = s->rows;
     DesignAxis *first = s->strided ? design_axis_add(d, rows, false) : add_phase(d, rows);
     DesignAxis *second = s->strided ? add_phase(d, s->size) : design_axis_add(d, s->size, false);
     if (!first || !second) return false;
+    s->first = first->var;
+    s->second = second->var;
+    if (!d->facts) d->facts = aff_facts_create(d->arena, c);
+    aff_facts_range(d->facts, second->var, aff_const(c, 0), aff_sub(c, s->size, aff_const(c, 1)));
     d->place[i] = aff_add(c, aff_mul(c, s->size, first->var), second->var);
     return true;
 }
@@ -97,9 +114,10 @@ static bool add_split(Design *d, const Aff *extent, unsigned i) {
 bool design_outer_axes(Design *d, const IrType *type) {
     d->facts = NULL;
     d->rank = type->rank;
+    d->extents = type->extents;
     for (unsigned i = 0; i < type->rank; i++) {
         if (d->splits[i].size) {
-            if (!add_split(d, type->extents[i], i)) return false;
+            if (!add_split(d, i)) return false;
             continue;
         }
         DesignAxis *axis = design_axis_add(d, type->extents[i], false);
@@ -110,17 +128,56 @@ bool design_outer_axes(Design *d, const IrType *type) {
     return true;
 }
 
+const Aff *design_parts(Design *d, const Aff *e) {
+    AffCtx *c = d->module->affs;
+    for (unsigned i = 0; i < d->rank; i++) {
+        const DesignSplit *s = &d->splits[i];
+        if (!s->size) continue;
+        e = notation_replace(c, e, aff_floordiv(c, d->place[i], s->size), s->first);
+        e = notation_replace(c, e, aff_mod(c, d->place[i], s->size), s->second);
+    }
+    return aff_simplify(d->facts, e);
+}
+
+/* Are both axes of the split walked index by index? Then the results' axis itself is one of the view. */
+static bool is_one_index(const DesignSplit *s, DesignAxis *const *axes) {
+    return s->size && axes[0]->walk == WALK_POINT && axes[1]->walk == WALK_POINT;
+}
+
+static void add_dim(Design *d, Str *head, Str *index, Str *slices, unsigned at, unsigned i) {
+    DesignAxis *const *axes = &d->axes[at];
+    const DesignSplit *s = &d->splits[i];
+    const char *between = at ? ", " : "";
+    if (is_one_index(s, axes)) {
+        str_printf(head, "%sa%u: %s", between, i, design_aff_text(d, d->extents[i]));
+        str_printf(index, "%sa%u", between, i);
+        str_printf(slices, "%s%s", between, design_aff_text(d, d->place[i]));
+        return;
+    }
+    str_printf(index, "%s%s", between, design_aff_text(d, d->place[i]));
+    for (unsigned k = 0; k < (s->size ? 2 : 1); k++) {
+        const char *name = axes[k]->single ? arena_printf(d->arena, "s%u", i) : axes[k]->name;
+        str_printf(head, "%s%s: %s", k ? ", " : between, name, design_aff_text(d, axes[k]->extent));
+        str_printf(slices, "%s%s", k ? ", " : between, design_slice(d, axes[k]));
+    }
+}
+
 const char *design_target(Design *d, const char *name) {
-    if (d->outer_count == d->rank) return name;
-    const char *view = arena_printf(d->arena, "V%u", d->view_count++);
-    str_printf(d->views, "    view %s[", view);
-    for (unsigned i = 0; i < d->outer_count; i++)
-        str_printf(d->views, "%s%s: %s", i ? ", " : "", d->axes[i]->single ? arena_printf(d->arena, "s%u", i) : d->axes[i]->name,
-                   design_aff_text(d, d->axes[i]->extent));
-    str_printf(d->views, "] = %s[", name);
-    for (unsigned i = 0; i < d->rank; i++) str_printf(d->views, "%s%s", i ? ", " : "", design_aff_text(d, d->place[i]));
-    str_append(d->views, "]\n");
-    return view;
+    Str head, index, slices;
+    str_init(&head);
+    str_init(&index);
+    str_init(&slices);
+    for (unsigned i = 0, at = 0; i < d->rank; at += d->splits[i++].size ? 2 : 1) add_dim(d, &head, &index, &slices, at, i);
+    if (d->outer_count > d->rank) {
+        const char *view = arena_printf(d->arena, "V%u", d->view_count++);
+        str_printf(d->views, "    view %s[%s] = %s[%s]\n", view, head.data, name, index.data);
+        name = view;
+    }
+    const char *target = d->rank ? arena_printf(d->arena, "%s[%s]", name, slices.data) : name;
+    str_release(&head);
+    str_release(&index);
+    str_release(&slices);
+    return target;
 }
 
 /* ---- Sums that end early ---- */

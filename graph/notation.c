@@ -1,11 +1,15 @@
 /* Index notation written again; notation.h says for whom. */
 #include "notation.h"
 
+enum { MOST_TERMS = 64 };
+
 static const Aff *meaning_of(void *context, const Aff *leaf) {
     const Notation *n = context;
     if (leaf->kind != AFF_VAR) return NULL;
     for (unsigned i = 0; i < n->from->arg_count; i++)
         if (n->from->args[i] == leaf->var) return n->meaning[i];
+    for (unsigned i = 0; i < n->part_count; i++)
+        if (n->parts[i].to == leaf) return leaf;
     const IrValue *v = ir_value_map_get(n->map, (IrValue *)leaf->var);
     return aff_var(n->m->affs, v, v->name);
 }
@@ -13,7 +17,9 @@ static const Aff *meaning_of(void *context, const Aff *leaf) {
 IrValue *notation_index(IrBuilder *b, Notation *n, IrValue *v) {
     bool index = v->type->kind == IR_TYPE_SCALAR && v->type->is_index;
     if (!index) return ir_value_map_get(n->map, v);
-    const Aff *e = aff_substitute(n->m->affs, ir_aff_of(n->m, v), meaning_of, n);
+    const Aff *e = ir_aff_of(n->m, v);
+    for (unsigned i = 0; i < n->part_count; i++) e = notation_replace(n->m->affs, e, n->parts[i].from, n->parts[i].to);
+    e = aff_substitute(n->m->affs, e, meaning_of, n);
     return e->kind == AFF_OVERFLOW ? ir_value_map_get(n->map, v) : ir_aff_emit(b, e);
 }
 
@@ -46,4 +52,32 @@ bool notation_slope(IrModule *m, const Aff *e, const IrValue *arg, int64_t *by) 
     if (!aff_is_const(aff_sub(m->affs, at1, at0), by)) return false;
     const Aff *line = aff_add(m->affs, at0, aff_mul(m->affs, aff_const(m->affs, *by), aff_var(m->affs, arg, arg->name)));
     return line == e;
+}
+
+static const Aff *combined(AffCtx *c, const Aff *e, const Aff *const *args) {
+    const Aff *all = aff_const(c, e->kind == AFF_SUM ? e->value : 1);
+    switch (e->kind) {
+    case AFF_SUM:
+        for (size_t i = 0; i < e->count; i++) all = aff_add(c, all, aff_mul(c, aff_const(c, e->coefs[i]), args[i]));
+        return all;
+    case AFF_PRODUCT:
+        for (size_t i = 0; i < e->count; i++) all = aff_mul(c, all, args[i]);
+        return all;
+    case AFF_FLOORDIV:
+        return aff_floordiv(c, args[0], args[1]);
+    case AFF_MOD:
+        return aff_mod(c, args[0], args[1]);
+    case AFF_MIN:
+        return aff_min(c, args[0], args[1]);
+    default:
+        return e;
+    }
+}
+
+const Aff *notation_replace(AffCtx *c, const Aff *e, const Aff *from, const Aff *to) {
+    const Aff *args[MOST_TERMS];
+    if (e == from) return to;
+    if (!e->count || e->count > MOST_TERMS) return e;
+    for (size_t i = 0; i < e->count; i++) args[i] = notation_replace(c, e->args[i], from, to);
+    return combined(c, e, args);
 }

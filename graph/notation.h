@@ -12,6 +12,10 @@ typedef struct {
     const IrBlock *from;
     const Aff *meaning[NOTATION_ARGS];
     IrValueMap *map; /* of all other values */
+    struct {
+        const Aff *from, *to; /* first, one for the other, in what is made of the old indices */
+    } parts[2];
+    unsigned part_count;
 } Notation;
 
 /* Emits what the indices mean, for operations that take them as values. */
@@ -21,6 +25,8 @@ IrValue *notation_index(IrBuilder *b, Notation *n, IrValue *index);
 /* Copies an operation; what it computes of indices is simplified. */
 void notation_copy_op(IrBuilder *b, Notation *n, const IrOp *op);
 
+/* The expression with another one in place of each `from` that stands in it. */
+const Aff *notation_replace(AffCtx *c, const Aff *e, const Aff *from, const Aff *to);
 /* The expression with another one in place of an index. */
 const Aff *notation_with(IrModule *m, const Aff *e, const IrValue *arg, const Aff *value);
 /* By how much the expression grows with the index, where that is a constant and the index stands nowhere else. */

@@ -31,26 +31,10 @@ typedef struct {
     IrValue *sum;           /* the index that both are read along */
 } Packer;
 
-static bool is_arg(const Packer *p, IrValue *index, const IrValue *arg) {
-    const Aff *e = ir_aff_of(p->m, index);
-    return e->kind == AFF_VAR && e->var == arg;
-}
-
 static bool names(const Packer *p, const IrOp *element, const IrValue *arg) {
     for (unsigned i = 1; i < element->operand_count; i++)
         if (aff_depends_on(ir_aff_of(p->m, element->operands[i]), arg)) return true;
     return false;
-}
-
-/* Is one index of the element this one, and does it stand in no other? Which; 0: no. */
-static unsigned axis_of(const Packer *p, const IrOp *element, const IrValue *arg) {
-    unsigned at = 0, found = 0;
-    for (unsigned i = 1; i < element->operand_count; i++) {
-        if (!aff_depends_on(ir_aff_of(p->m, element->operands[i]), arg)) continue;
-        found++;
-        at = is_arg(p, element->operands[i], arg) ? i : 0;
-    }
-    return found == 1 ? at : 0;
 }
 
 /* Does an axis of what the element reads move with an index of the result and with a tap? */
@@ -89,17 +73,35 @@ static IrOp *product_of(const IrOp *op) {
     return term && term->opcode == IR_MUL ? term : NULL;
 }
 
-/* The index that both factors are read along, and else neither by. */
+/* Does one axis of what the element reads grow with the index, and with no tap? */
+static bool runs_along(const Packer *p, const IrOp *element, const IrValue *arg) {
+    unsigned found = 0;
+    int64_t by;
+    for (unsigned i = 1; i < element->operand_count; i++) {
+        const Aff *e = ir_aff_of(p->m, element->operands[i]);
+        if (!aff_depends_on(e, arg)) continue;
+        bool plain = notation_slope(p->m, e, arg, &by) && by == 1;
+        for (unsigned k = p->outer; k < p->op->operand_count; k++) plain &= p->args[k] == arg || !aff_depends_on(e, p->args[k]);
+        found += plain ? 1 : 2;
+    }
+    return found == 1;
+}
+
+/* The index that both factors are read along; of several the one that is longest, as far as is known. */
 static bool find_sum(Packer *p) {
-    for (unsigned i = p->outer; i < p->op->operand_count && !p->sum; i++)
-        if (axis_of(p, p->window, p->args[i]) && axis_of(p, p->weights, p->args[i])) p->sum = p->args[i];
+    int64_t most = 0, extent;
+    for (unsigned i = p->outer; i < p->op->operand_count; i++) {
+        if (!runs_along(p, p->window, p->args[i]) || !runs_along(p, p->weights, p->args[i])) continue;
+        if (!aff_is_const(ir_aff_of(p->m, p->op->operands[i]), &extent)) extent = INT64_MAX;
+        if (extent > most) most = extent, p->sum = p->args[i];
+    }
     return p->sum != NULL;
 }
 
 /* An index of the result that the weights are read along and the window is not. */
 static IrValue *find_column(const Packer *p) {
     for (unsigned i = 0; i < p->outer; i++)
-        if (axis_of(p, p->weights, p->args[i]) && !names(p, p->window, p->args[i])) return p->args[i];
+        if (runs_along(p, p->weights, p->args[i]) && !names(p, p->window, p->args[i])) return p->args[i];
     return NULL;
 }
 
@@ -341,27 +343,89 @@ static void pack_window(Packer *p, bool filled) {
     read_stored(e, end_stored(pack, e, own, filled || ir_attr(e, "pad")), n, index, true);
 }
 
-/* Over the indices of the notation that the weights name: taps and phases, the column, the sum. */
-static void pack_weights(Packer *p) {
-    IrOp *e = p->weights;
-    IrValue *column = find_column(p), *extents[MOST_RANK], *args[MOST_RANK], *own[MOST_RANK], *index[MOST_RANK];
-    Notation again = {.m = p->m, .from = p->op->regions[0], .map = ir_value_map_create(p->m->arena)};
-    unsigned n = 0, which[MOST_RANK];
+/* ---- Weights ---- */
+
+/* Axes of the tensor that the packed weights are: indices of the notation, or all taps as one number. */
+typedef struct {
+    unsigned rank;
+    IrValue *extents[MOST_RANK], *index[MOST_RANK], *args[MOST_RANK];
+    const IrValue *named[MOST_RANK]; /* the notation's index; null: the taps */
+} WeightAxes;
+
+/* Does an axis of the weights move with taps alone? */
+static bool is_tap_axis(const Packer *p, unsigned operand) {
+    const Aff *e = ir_aff_of(p->m, p->weights->operands[operand]);
+    int64_t extent;
+    bool taps = false;
+    for (unsigned i = p->outer; i < p->op->operand_count; i++) taps |= p->args[i] != p->sum && aff_depends_on(e, p->args[i]);
+    return taps && aff_is_const(p->weights->operands[0]->type->extents[operand - 1], &extent);
+}
+
+/* Is the index named where no taps are? */
+static bool is_named(const Packer *p, const IrValue *arg, bool numbered) {
+    for (unsigned i = 1; i < p->weights->operand_count; i++)
+        if (!(numbered && is_tap_axis(p, i)) && aff_depends_on(ir_aff_of(p->m, p->weights->operands[i]), arg)) return true;
+    return false;
+}
+
+/* Taps that stay apart, as those of phases: which of the kernel's elements it is, in one number. */
+static void add_number(Packer *p, WeightAxes *w) {
+    AffCtx *c = p->m->affs;
+    const IrType *t = p->weights->operands[0]->type;
+    const Aff *number = aff_const(c, 0), *extent = aff_const(c, 1);
+    for (unsigned i = 1; i < p->weights->operand_count; i++) {
+        if (!is_tap_axis(p, i)) continue;
+        number = aff_add(c, aff_mul(c, number, t->extents[i - 1]), ir_aff_of(p->m, p->weights->operands[i]));
+        extent = aff_mul(c, extent, t->extents[i - 1]);
+    }
+    IrBuilder b = ir_builder_before(p->op), inside = ir_builder_before(p->weights);
+    w->extents[0] = ir_aff_emit(&b, extent);
+    w->index[0] = ir_aff_emit(&inside, number);
+    w->rank = 1;
+}
+
+/* Taps and phases first, then the column, then the sum. */
+static void add_named(Packer *p, WeightAxes *w, bool numbered) {
+    const IrValue *column = find_column(p);
     for (unsigned turn = 0; turn < 3; turn++)
         for (unsigned i = 0; i < p->op->operand_count; i++) {
             unsigned own_turn = p->args[i] == p->sum ? 2 : p->args[i] == column ? 1 : 0;
-            if (own_turn != turn || !names(p, e, p->args[i])) continue;
-            which[n] = i;
-            extents[n] = p->op->operands[i];
-            index[n++] = p->args[i];
+            if (own_turn != turn || !is_named(p, p->args[i], numbered)) continue;
+            w->named[w->rank] = p->args[i];
+            w->extents[w->rank] = p->op->operands[i];
+            w->index[w->rank++] = p->args[i];
         }
-    IrOp *pack = begin_stored(p, n, extents, e->results[0].type->dtype, args);
+}
+
+/* The index of the weights' axes over those of the packed tensor. */
+static void weight_index(Packer *p, const WeightAxes *w, IrBuilder *b, bool numbered, IrValue **own) {
+    AffCtx *c = p->m->affs;
+    const IrOp *e = p->weights;
+    Notation again = {.m = p->m, .from = p->op->regions[0], .map = ir_value_map_create(p->m->arena)};
+    for (unsigned i = 0; i < p->op->operand_count; i++) {
+        again.meaning[i] = aff_const(c, 0);
+        for (unsigned k = 0; k < w->rank; k++)
+            if (w->named[k] == p->args[i]) again.meaning[i] = aff_var(c, w->args[k], "i");
+    }
+    const Aff *left = numbered ? aff_var(c, w->args[0], "e") : NULL;
+    for (unsigned i = e->operand_count; i-- > 1;) {
+        const Aff *extent = e->operands[0]->type->extents[i - 1];
+        bool tap = numbered && is_tap_axis(p, i);
+        own[i - 1] = tap ? ir_aff_emit(b, aff_mod(c, left, extent)) : notation_index(b, &again, e->operands[i]);
+        if (tap) left = aff_floordiv(c, left, extent);
+    }
+}
+
+static void pack_weights(Packer *p, bool numbered) {
+    WeightAxes w = {0};
+    IrValue *own[MOST_RANK];
+    if (numbered) add_number(p, &w);
+    add_named(p, &w, numbered);
+    IrOp *pack = begin_stored(p, w.rank, w.extents, p->weights->results[0].type->dtype, w.args);
     IrBuilder b = ir_builder_at_end(pack->regions[0]);
     b.span = p->op->span;
-    for (unsigned i = 0; i < p->op->operand_count; i++) again.meaning[i] = aff_const(p->m->affs, 0);
-    for (unsigned i = 0; i < n; i++) again.meaning[which[i]] = aff_var(p->m->affs, args[i], "i");
-    for (unsigned i = 1; i < e->operand_count; i++) own[i - 1] = notation_index(&b, &again, e->operands[i]);
-    read_stored(e, end_stored(pack, e, own, true), n, index, false);
+    weight_index(p, &w, &b, numbered, own);
+    read_stored(p->weights, end_stored(pack, p->weights, own, true), w.rank, w.index, false);
 }
 
 static unsigned count_named(const Packer *p, const IrOp *element) {
@@ -383,6 +447,6 @@ bool rewrite_packs(Rewriter *r, IrOp *op) {
         find_again(&p, merge_taps(&p, &taps));
     }
     pack_window(&p, taps.inside != 0);
-    pack_weights(&p);
+    pack_weights(&p, bounded);
     return true;
 }

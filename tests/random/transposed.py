@@ -44,7 +44,7 @@ def operator(seed):
         for d in dims:
             d.taps = min(d.taps, 3)
             d.padding = min(d.padding, d.dilation * (d.taps - 1))
-    update = rng.choice(UPDATES)
+    update, groups = rng.choice(UPDATES), rng.choice([1, 1, 2, 3])
     last = 70 if len(dims) == 1 else 20
     sizes = [d.size for d in dims]
     outs = [f"O{d.size}" for d in dims]
@@ -54,12 +54,16 @@ def operator(seed):
     conditions = " and ".join(d.condition() for d in dims if d.stride > 1)
     read = ", ".join(f"{d.at()}//{d.stride}" for d in dims)
     result = ", ".join(outs)
-    term = f"pad(X, 0)[n, c, {read}] * F[c, o, {', '.join(d.k for d in dims)}]"
-    residual = f" R[B, O, {result}]: f32;" if "R" in update else ""
+    x, f = ("o//O*C + c", "o//O*C + c, o%O") if groups > 1 else ("c", "c, o")
+    weights = "pad(F, 0)" if groups > 1 else "F"
+    term = f"pad(X, 0)[n, {x}, {read}] * {weights}[{f}, {', '.join(d.k for d in dims)}]"
+    many = f"{groups}*" if groups > 1 else ""
+    many = f"{groups}*" if groups > 1 else ""
+    residual = f" R[B, {many}O, {result}]: f32;" if "R" in update else ""
     return f"""operator transposed {{
     symbols: B, C, O, {", ".join(sizes)}, {", ".join(f"O{d.size} = {d.output()}" for d in dims)}, {need};
-    tensors: X[B, C, {", ".join(sizes)}]: f32; F[C, O, {", ".join(str(d.taps) for d in dims)}]: f32;{residual} Y[B, O, {result}]: f32;
-    Z[n in 0:B, o in 0:O, {within}] = sum(c in 0:C, {", ".join(f"{d.k} in 0:{d.taps}" for d in dims)},
+    tensors: X[B, {many}C, {", ".join(sizes)}]: f32; F[{many}C, O, {", ".join(str(d.taps) for d in dims)}]: f32;{residual} Y[B, {many}O, {result}]: f32;
+    Z[n in 0:B, o in 0:{many}O, {within}] = sum(c in 0:C, {", ".join(f"{d.k} in 0:{d.taps}" for d in dims)},
         {f"where({conditions}, {term}, 0)" if conditions else term})
     {update.format(at=at)}
     case a {{ B=2, C=3, O=5, {", ".join(f"{d.size}={d.value}" for d in dims)}; X: normal(0, 1); F: normal(0, 1) }}
