@@ -77,6 +77,7 @@ static Lanes *evaluate_lanewise(Frame *frame, const Node *node) {
     for (unsigned i = 0; i < node->operand_count; i++) operands[i] = evaluate_node(frame, node->operands[i]);
     Lanes *out = lanes_create(frame->run, frame->count);
     lanes_compute(frame->run->ev, node, operands, frame->count, out);
+    groups_judge(frame->run, node, operands, frame->count, out);
     return out;
 }
 

@@ -450,6 +450,7 @@ static bool decode_op(Build *b, const IrOp *op) {
         if (!b->error) fold_integer(b, node);
     }
     count_terms(b->ev, node);
+    groups_mark(node);
     b->ev->sums |= node->kind == NODE_REDUCE && node->reduce <= REDUCE_MEAN && node->reduced_count > 1;
     know(b, &op->results[0], node);
     if (op->opcode == IR_GRAPH_SORT) know_indices(b, node, op);

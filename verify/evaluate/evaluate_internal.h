@@ -70,6 +70,7 @@ struct Node {
     double terms;                     /* of inputs that sums bring into an element, at most */
     double unit, largest, half, tiny; /* of the precision this node rounds to; half of the largest's last place */
     bool fused;        /* a product that a sum takes: a fused multiply-add need not round it, so that it may be no infinity */
+    bool grouped;      /* a product or quotient that is a factor of another */
     bool contract;     /* a sum of products: its bound is the contraction's */
     bool tensor_core;  /* products of narrow floats: accumulators may truncate */
     double core_unit;  /* where they do: what the precision's sums keep */
@@ -83,15 +84,22 @@ typedef struct {
     float roundings;        /* of a walk of the size of a partial sum */
 } SumWalk;
 
+/* How far products of some of an element's factors reach: up to `up`, down to 1 / `down`. */
+typedef struct FactorRange {
+    double value;    /* as doubles have it, whose range f32 does not reach */
+    double up, down; /* at least 1 */
+} FactorRange;
+
 typedef struct {
     union {
         double *v;  /* floats */
         int64_t *i; /* everything else */
     };
-    double *e;      /* error bound; integers: 0 unless undecided */
-    uint8_t *tie;   /* LANE_TIE, LANE_OUTSIDE */
-    bool certain;   /* all of e and tie are known to be 0 */
-    SumWalk *walks; /* of sums of floats, else null */
+    double *e;                   /* error bound; integers: 0 unless undecided */
+    uint8_t *tie;                /* LANE_TIE, LANE_OUTSIDE */
+    bool certain;                /* all of e and tie are known to be 0 */
+    SumWalk *walks;              /* of sums of floats, else null */
+    struct FactorRange *factors; /* of products that are factors, else null */
 } Lanes;
 
 struct Evaluator {
@@ -235,6 +243,12 @@ void acc_multiply(Acc *acc, const Node *node, double v, double e);
 /* The product of the factors so far, formed with as large an exponent as it takes. What passes beyond the range on the way is held to be formed
  * so that it does not, but where that decides between an infinity (a zero) and NaN. */
 double acc_product(const Node *node, const Acc *acc, double *error);
+
+/* evaluate_groups.c */
+/* Says of the node's factors that they are. */
+void groups_mark(const Node *node);
+/* Adds what other groupings of the factors may make of a product or quotient. */
+void groups_judge(EvalRun *run, const Node *node, const Lanes *const *operands, size_t count, Lanes *out);
 
 /* evaluate_repeats.c */
 void repeats_begin(Repeats *repeats, const Node *node);

@@ -68,6 +68,7 @@ Lanes *lanes_create(EvalRun *run, size_t count) {
     memset(lanes->tie, 0, count);
     lanes->certain = false;
     lanes->walks = NULL;
+    lanes->factors = NULL;
     return lanes;
 }
 

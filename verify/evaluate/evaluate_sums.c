@@ -51,12 +51,17 @@ static double chain_length(const Node *node, double n) {
     return fmin(n, node->contract ? BOUND_CONTRACT_BLOCK : BOUND_SUM_BLOCK);
 }
 
+/* Terms whose addition rounds. Those of 0 do not, but in a mean that goes along. */
+static double rounding_terms(const Node *node, const Acc *acc) {
+    return (double)(node->reduce == REDUCE_MEAN ? acc->terms : acc->rounding);
+}
+
 /* Of the random walk that the roundings of a block of terms are, the root of the sum of squared steps. Equal terms are rounded alike: a run of k of
  * them walks k steps one way, and so do as many others as the share of equal pairs says, wherever they stand. */
-static double walk_steps(const Acc *acc, double chain) {
-    double part = acc->rounding > 0 ? chain / (double)acc->rounding : 1;
+static double walk_steps(const Node *node, const Acc *acc, double chain) {
+    double n = rounding_terms(node, acc), part = n > 0 ? chain / n : 1;
     double alike = acc->repeats ? repeats_share(acc->repeats) : 0;
-    return sqrt(fmax(acc->squares * part, chain + alike * chain * chain));
+    return sqrt(fmax((acc->squares + n - (double)acc->rounding) * part, chain + alike * chain * chain));
 }
 
 static double tensor_core_bound(const Node *node, const Acc *acc) {
@@ -68,7 +73,7 @@ static double tensor_core_bound(const Node *node, const Acc *acc) {
 
 /* The roundings that add up in a sum of any order of blocks, at most all of a block. */
 static double roundings_of(const Node *node, const Acc *acc) {
-    double chain = chain_length(node, (double)acc->rounding), steps = walk_steps(acc, chain);
+    double chain = chain_length(node, rounding_terms(node, acc)), steps = walk_steps(node, acc, chain);
     if (!node->contract) return fmin(chain, 8 + 4 * steps);
     return fmax(BOUND_CONTRACT_C * sqrt(chain), fmin(chain, BOUND_CONTRACT_C * steps));
 }
