@@ -55,6 +55,12 @@ static bool has_inner_products(Arena *arena, const IrModule *module) {
     return false;
 }
 
+static bool regroups_folds(IrModule *module) {
+    for (IrFunc *f = module->first; f; f = f->next)
+        if (f->level == IR_LEVEL_GRAPH && design_regroups_folds(module, f)) return true;
+    return false;
+}
+
 static size_t style_named(const char *name) {
     size_t i = 0;
     while (i + 1 < design_style_count() && strcmp(design_style(i)->name, name) != 0) i++;
@@ -162,7 +168,9 @@ bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrMo
     Choice c = {.unit = unit,
                 .options = options,
                 .module = module,
-                .preferred = preferred_style(options, products, blocks, has_inner_products(unit->arena, module)),
+                .preferred = regroups_folds(module) && !products
+                                 ? style_named("single_folds")
+                                 : preferred_style(options, products, blocks, has_inner_products(unit->arena, module)),
                 .margin = products ? MARGIN_PRODUCTS : MARGIN_MEMORY};
     if (copy) ir_func_remove(copy);
     int64_t most = blocks ? MODEST_PRODUCT_OPS : MODEST_OPS;

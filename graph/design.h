@@ -49,6 +49,9 @@ bool design_is_matrix_product(const IrOp *op);
 
 /* Is a factor of a product made of another product? */
 bool design_has_inner_products(Arena *arena, const IrFunc *f);
+/* Is something made of a fold along other axes than what is made of it, because a reshape merges or cuts them? Then a nest for both would fold anew for
+ * each element. */
+bool design_regroups_folds(IrModule *module, IrFunc *f);
 
 /* Appends `sketch OPERATOR_STYLE implements OPERATOR { ... }`. False, with *error and nothing appended, when the style does not fit the graph. `f` is a graph function;
  * its module's expressions grow. */

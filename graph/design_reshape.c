@@ -17,17 +17,17 @@ static void unfold(Design *d, const AffFacts *facts, const Aff *const *extents, 
     }
 }
 
-static const Aff *product(Design *d, const Aff *const *extents, unsigned count) {
-    const Aff *all = aff_const(d->module->affs, 1);
-    for (unsigned i = 0; i < count; i++) all = aff_mul(d->module->affs, all, extents[i]);
+static const Aff *product(AffCtx *c, const Aff *const *extents, unsigned count) {
+    const Aff *all = aff_const(c, 1);
+    for (unsigned i = 0; i < count; i++) all = aff_mul(c, all, extents[i]);
     return all;
 }
 
 /* The fewest last axes of both that have the same extent together: all, if no fewer have. */
-static void last_group(Design *d, const IrType *to, unsigned a, const IrType *from, unsigned b, unsigned *of_to, unsigned *of_from) {
+static void last_group(AffCtx *c, const IrType *to, unsigned a, const IrType *from, unsigned b, unsigned *of_to, unsigned *of_from) {
     for (unsigned both = 1; both < a + b; both++)
         for (unsigned x = both > b ? both - b : 0; x <= a && x <= both; x++)
-            if (product(d, to->extents + a - x, x) == product(d, from->extents + b - (both - x), both - x)) {
+            if (product(c, to->extents + a - x, x) == product(c, from->extents + b - (both - x), both - x)) {
                 *of_to = x;
                 *of_from = both - x;
                 return;
@@ -47,7 +47,7 @@ void design_reshaped(Design *d, const IrType *to, const Aff *const *index, const
     const AffFacts *facts = facts_of_element(d, from);
     unsigned a = to->rank, b = from->rank, of_to, of_from;
     while (a || b) {
-        last_group(d, to, a, from, b, &of_to, &of_from);
+        last_group(d->module->affs, to, a, from, b, &of_to, &of_from);
         a -= of_to;
         b -= of_from;
         if (of_to == 1 && of_from == 1)
@@ -55,4 +55,26 @@ void design_reshaped(Design *d, const IrType *to, const Aff *const *index, const
         else
             unfold(d, facts, from->extents + b, of_from, design_linear(d, to->extents + a, index + a, of_to), inner + b);
     }
+}
+
+/* Does it merge or cut axes? Those of one lane come and go. */
+static bool regroups(AffCtx *c, const IrOp *op) {
+    const IrType *from = op->operands[0]->type, *to = op->results[0].type;
+    unsigned a = to->rank, b = from->rank, of_to, of_from;
+    while (a || b) {
+        last_group(c, to, a, from, b, &of_to, &of_from);
+        if (of_to > 1 || of_from > 1) return true;
+        a -= of_to;
+        b -= of_from;
+    }
+    return false;
+}
+
+bool design_regroups_folds(IrModule *module, IrFunc *f) {
+    for (IrOp *op = f->body->first; op; op = op->next) {
+        op->mark = op->opcode == IR_GRAPH_REDUCE;
+        for (unsigned i = 0; i < op->operand_count; i++) op->mark |= op->operands[i]->def && op->operands[i]->def->mark;
+        if (op->mark && op->opcode == IR_GRAPH_RESHAPE && regroups(module->affs, op)) return true;
+    }
+    return false;
 }
