@@ -3,6 +3,7 @@
  * what:   a parallel loop goes over an axis tile by tile, and in the heaviest case the axis is much shorter than one tile. The kernel
  *         then gets a version for extents up to a little more than that: its tiles have this length, and the loop, which would have
  *         one iteration, is gone. Absent lanes cost as much as present ones, and rows that short may be grouped (group_rows).
+ *         Not where a product lacks the axis: what it costs stays, and the version is only more code.
  * needs:  tile functions after strip_mine; target cuda
  * keeps:  values, names
  * breaks: one function becomes two versions
@@ -64,6 +65,13 @@ static bool goes_by_tiles(const Short *s, int64_t tile) {
     return (step == 1 && end == aff_ceildiv(m->affs, s->extent, aff_const(m->affs, tile))) || (step == tile && end == s->extent);
 }
 
+/* Of attention: the weights are a product that the columns of the values say nothing of, and most of the work. */
+static bool has_product_without(const Short *s, const OpList *ops) {
+    for (size_t i = 0; i < ops->len; i++)
+        if (ops->data[i]->opcode == IR_TILE_GEMM && axes_find(s->axes, ir_result(ops->data[i], 0), s->index) < 0) return true;
+    return false;
+}
+
 /* Lanes of the class are worth nothing to each other, and nothing but what is stored counts. */
 static bool find(Short *s) {
     OpList ops = ops_collect(s->ctx->scratch, s->func->body);
@@ -77,7 +85,7 @@ static bool find(Short *s) {
         s->extent = NULL;
         for (size_t i = 0; fits && i < ops.len; i++)
             if (ops.data[i]->opcode == IR_TILE_STORE) fits = stores_from_first(s, ops.data[i]);
-        if (fits && s->extent && goes_by_tiles(s, c->constant)) return true;
+        if (fits && s->extent && goes_by_tiles(s, c->constant) && !has_product_without(s, &ops)) return true;
     }
     return false;
 }
