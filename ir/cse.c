@@ -54,13 +54,26 @@ static bool attrs_equal(const IrAttr *a, const IrAttr *b) {
     return count == 0;
 }
 
-static bool ops_equal(const IrOp *a, const IrOp *b) {
+bool ir_same_op(const IrOp *a, const IrOp *b) {
     if (a->opcode != b->opcode || a->operand_count != b->operand_count || a->result_count != b->result_count) return false;
-    for (unsigned i = 0; i < a->operand_count; i++)
-        if (a->operands[i] != b->operands[i]) return false;
     for (unsigned i = 0; i < a->result_count; i++)
         if (a->results[i].type != b->results[i].type || a->results[i].storage != b->results[i].storage) return false;
     return attrs_equal(a->attrs, b->attrs);
+}
+
+static bool ops_equal(const IrOp *a, const IrOp *b) {
+    for (unsigned i = 0; i < a->operand_count && i < b->operand_count; i++)
+        if (a->operands[i] != b->operands[i]) return false;
+    return ir_same_op(a, b);
+}
+
+bool ir_equivalent(const IrValue *a, const IrValue *b, IrSame same, void *ctx) {
+    if (a == b || same(ctx, a, b)) return true;
+    if (!a->def || !b->def || a->index != b->index || !ir_same_op(a->def, b->def)) return false;
+    if (!ir_has_trait(a->def, IR_PURE) || a->def->region_count) return false;
+    for (unsigned i = 0; i < a->def->operand_count; i++)
+        if (!ir_equivalent(a->def->operands[i], b->def->operands[i], same, ctx)) return false;
+    return true;
 }
 
 bool ir_attrs_equal(const IrOp *a, const IrOp *b) {

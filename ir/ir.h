@@ -293,6 +293,8 @@ void ir_case_set_symbol(IrModule *m, IrCase *c, const char *symbol, int64_t valu
 void ir_case_set_data(IrModule *m, IrCase *c, const char *tensor, const char *generator, size_t arg_count, const IrCaseArg *args);
 void ir_func_remove(IrFunc *f);
 IrFunc *ir_func_clone(IrFunc *f, const char *name); /* appended after f */
+/* Copies of the functions of these levels, as a module that shares the arena, types and expressions of `m` and has its cases. */
+IrModule *ir_module_copy(IrModule *m, unsigned levels);
 
 /* Where ops are inserted: before `before`, or at the end of `block` when null. */
 typedef struct {
@@ -326,6 +328,11 @@ const char *ir_attr_str(const IrOp *op, const char *key, const char *fallback);
 bool ir_attr_bool(const IrOp *op, const char *key); /* absent: false */
 void ir_attr_remove(IrOp *op, const char *key);
 bool ir_attrs_equal(const IrOp *a, const IrOp *b);
+/* Do two ops do the same: are opcode, attributes and types of results equal, whatever the operands and regions are? */
+bool ir_same_op(const IrOp *a, const IrOp *b);
+/* Do two values come to the same: are they one, or alike by `same`, or computed by the same pure ops from values that come to the same? */
+typedef bool (*IrSame)(void *ctx, const IrValue *a, const IrValue *b);
+bool ir_equivalent(const IrValue *a, const IrValue *b, IrSame same, void *ctx);
 void ir_attr_copy(IrOp *to, const IrOp *from, const char *key); /* nothing where it is absent */
 /* Does a step before that of `f`, both of kernel level, write the memory behind parameter `index`, a tensor map's tensor? */
 bool ir_param_is_written_before(const IrFunc *f, unsigned index);

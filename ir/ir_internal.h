@@ -3,6 +3,7 @@
 #define IR_IR_INTERNAL_H
 
 #include "ir.h"
+#include "pointer_table.h"
 
 /* Limits of text IR and of the verifier. */
 enum {
@@ -83,17 +84,5 @@ int64_t ir_wrap_int(Dtype t, int64_t value);
 /* ---- Simplification ---- */
 
 bool ir_merge_equal(IrFunc *f, Arena *scratch); /* cse.c; true when something changed */
-
-/* ---- Pointer map ---- */
-
-typedef struct {
-    Arena *arena;
-    const void **keys;
-    void **values;
-    size_t capacity, used;
-} PtrMap;
-void ptr_map_init(PtrMap *map, Arena *arena);
-void ptr_map_set(PtrMap *map, const void *key, void *value);
-void *ptr_map_get(const PtrMap *map, const void *key); /* null when absent */
 
 #endif

@@ -136,6 +136,25 @@ void ir_op_move_to_end(IrOp *op, IrBlock *block) {
 
 /* ---- Cloning ---- */
 
+struct IrValueMap {
+    PointerTable map;
+};
+
+IrValueMap *ir_value_map_create(Arena *scratch) {
+    IrValueMap *map = ARENA_NEW(scratch, IrValueMap);
+    map->map = pointer_table(scratch);
+    return map;
+}
+
+void ir_value_map_set(IrValueMap *map, IrValue *from, IrValue *to) {
+    pointer_table_put(&map->map, from, to);
+}
+
+IrValue *ir_value_map_get(IrValueMap *map, IrValue *from) {
+    IrValue *to = pointer_table_find(&map->map, from);
+    return to ? to : from;
+}
+
 static void clone_region(IrBuilder *b, const IrBlock *from, IrBlock *to, IrValueMap *map) {
     for (unsigned i = 0; i < from->arg_count; i++) {
         IrValue *arg = ir_region_add_arg(to, from->args[i]->type, from->args[i]->name);

@@ -6,14 +6,14 @@
 
 typedef struct {
     Arena *arena;
-    PtrMap seen;
+    PointerTable seen;
     VEC(const IrValue *) work;
     IrUniformity result;
 } Search;
 
 static void reach(Search *s, const IrValue *v) {
-    if (ptr_map_get(&s->seen, v)) return;
-    ptr_map_set(&s->seen, v, s);
+    if (pointer_table_find(&s->seen, v)) return;
+    pointer_table_put(&s->seen, v, s);
     VEC_PUSH(s->arena, &s->work, v);
 }
 
@@ -65,7 +65,7 @@ static void visit_result(Search *s, const IrValue *v) {
 
 IrUniformity ir_uniformity(IrValue *value) {
     Search s = {.arena = arena_create(), .result = IR_UNIFORM_GRID};
-    ptr_map_init(&s.seen, s.arena);
+    s.seen = pointer_table(s.arena);
     reach(&s, value);
     while (s.work.len && s.result != IR_UNIFORM_LANE) {
         const IrValue *v = s.work.data[--s.work.len];

@@ -1,4 +1,4 @@
-/* A table from pointers to numbers. */
+/* A table from pointers to numbers or to pointers. */
 #ifndef SUPPORT_POINTER_TABLE_H
 #define SUPPORT_POINTER_TABLE_H
 
@@ -8,7 +8,7 @@
 typedef struct {
     Arena *arena;
     const void **keys;
-    uint32_t *values;
+    uintptr_t *values;
     size_t capacity, used;
 } PointerTable;
 PointerTable pointer_table(Arena *arena);
@@ -16,5 +16,8 @@ PointerTable pointer_table(Arena *arena);
 void pointer_table_set(PointerTable *t, const void *key, uint32_t value);
 /* False: the table does not hold the key; *value stays. */
 bool pointer_table_get(const PointerTable *t, const void *key, uint32_t *value);
+/* The same of pointers; null: the table does not hold the key. */
+void pointer_table_put(PointerTable *t, const void *key, void *value);
+void *pointer_table_find(const PointerTable *t, const void *key);
 
 #endif

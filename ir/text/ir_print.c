@@ -9,8 +9,8 @@
 /* Names of one function's values: hints made unique in order of first sight, numbers without. */
 typedef struct {
     Arena *arena;
-    PtrMap names; /* IrValue* -> char* */
-    Map *taken;   /* name -> counter of the last suffix */
+    PointerTable names; /* IrValue* -> char* */
+    Map *taken;         /* name -> counter of the last suffix */
     unsigned next_number;
     Str *out;
     Arena *places_arena;
@@ -20,7 +20,7 @@ typedef struct {
 static void printer_init(Printer *p, Str *out) {
     *p = (Printer){.arena = arena_create(), .out = out};
     p->taken = map_create(p->arena);
-    ptr_map_init(&p->names, p->arena);
+    p->names = pointer_table(p->arena);
 }
 
 static void printer_release(Printer *p) {
@@ -64,7 +64,7 @@ static const char *unique_name(Printer *p, const char *hint) {
 }
 
 static const char *name_of(Printer *p, const IrValue *v) {
-    const char *name = ptr_map_get(&p->names, v);
+    const char *name = pointer_table_find(&p->names, v);
     if (name) return name;
     if (usable_hint(v->name)) {
         name = unique_name(p, v->name);
@@ -72,7 +72,7 @@ static const char *name_of(Printer *p, const IrValue *v) {
     } else {
         name = arena_printf(p->arena, "%u", p->next_number++);
     }
-    ptr_map_set(&p->names, v, (void *)name);
+    pointer_table_put(&p->names, v, (void *)name);
     return name;
 }
 

@@ -95,7 +95,7 @@ static bool check_region_end(Verifier *v, const IrOp *parent, const IrBlock *blo
 /* ---- Collectives ---- */
 
 static IrUniformity control_uniformity(Verifier *v, IrOp *op) {
-    uintptr_t known = (uintptr_t)ptr_map_get(&v->control, op);
+    uintptr_t known = (uintptr_t)pointer_table_find(&v->control, op);
     if (known) return (IrUniformity)(known - 1);
     IrUniformity worst = IR_UNIFORM_GRID;
     unsigned deciding = op->opcode == IR_IF ? 1 : op->opcode == IR_FOR || op->opcode == IR_PARALLEL ? 3 : 0;
@@ -103,7 +103,7 @@ static IrUniformity control_uniformity(Verifier *v, IrOp *op) {
         IrUniformity u = ir_uniformity(op->operands[i]);
         if (u > worst) worst = u;
     }
-    ptr_map_set(&v->control, op, (void *)(uintptr_t)(worst + 1));
+    pointer_table_put(&v->control, op, (void *)(uintptr_t)(worst + 1));
     return worst;
 }
 
@@ -270,8 +270,8 @@ static bool check_header(Verifier *v) {
 static void check_func(Verifier *v, IrFunc *f) {
     v->func = f;
     v->clock = 0;
-    ptr_map_init(&v->types, v->scratch);
-    ptr_map_init(&v->control, v->scratch);
+    v->types = pointer_table(v->scratch);
+    v->control = pointer_table(v->scratch);
     if (check_header(v)) check_block(v, NULL, f->body, 0);
 }
 

@@ -9,9 +9,9 @@ typedef struct {
     DiagList *diags;
     Arena *scratch;
     IrFunc *func;
-    PtrMap types;   /* of the function that were checked */
-    PtrMap control; /* op -> uniformity of what decides about its regions, plus 1 */
-    uint32_t clock; /* numbers ops in program order */
+    PointerTable types;   /* of the function that were checked */
+    PointerTable control; /* op -> uniformity of what decides about its regions, plus 1 */
+    uint32_t clock;       /* numbers ops in program order */
     unsigned findings;
 } Verifier;
 

@@ -67,7 +67,7 @@ static bool check_extent(Verifier *v, const IrOp *op, const IrType *t, unsigned 
 }
 
 bool ir_check_type(Verifier *v, const IrOp *op, const IrType *t) {
-    if (ptr_map_get(&v->types, t)) return true;
+    if (pointer_table_find(&v->types, t)) return true;
     NEED(v, op, kind_exists(v, t), "a value of this kind of type does not exist at this level");
     NEED(v, op, t->kind == IR_TYPE_TOKEN || (t->dtype > DTYPE_NONE && t->dtype < DTYPE_COUNT), "a type has no dtype");
     NEED(v, op, t->rank <= IR_MAX_RANK, "the rank is larger than %d", (int)IR_MAX_RANK);
@@ -76,7 +76,7 @@ bool ir_check_type(Verifier *v, const IrOp *op, const IrType *t) {
          "a layout of another rank or place than its type");
     for (unsigned i = 0; i < t->rank; i++)
         if (!check_extent(v, op, t, i)) return false;
-    ptr_map_set(&v->types, t, (void *)t);
+    pointer_table_put(&v->types, t, (void *)t);
     return true;
 }
 

@@ -72,7 +72,7 @@ static bool is_only_read(const IrValue *ptr) {
 
 static bool is_same_value(IrValueMap *map, IrValue *a, const IrValue *b) {
     bool constants = a->def && b->def && a->def->opcode == IR_CONST && b->def->opcode == IR_CONST;
-    return ir_value_map_get(map, a) == b || (constants && a->type == b->type && ir_attrs_equal(a->def, b->def));
+    return ir_value_map_get(map, a) == b || (constants && ir_same_op(a->def, b->def));
 }
 
 static const IrOp *past_constants(const IrOp *op) {
@@ -82,7 +82,7 @@ static const IrOp *past_constants(const IrOp *op) {
 
 /* Do two maps without effects come to the same, as memory that is only read stays as it is? */
 static bool is_same_map(PassContext *ctx, const IrOp *a, const IrOp *b) {
-    if (a->result_count != 1 || b->result_count != 1 || a->results[0].type != b->results[0].type || !ir_attrs_equal(a, b)) return false;
+    if (a->result_count != 1 || !ir_same_op(a, b)) return false;
     IrValueMap *map = ir_value_map_create(ctx->scratch);
     const IrBlock *in = a->regions[0], *other = b->regions[0];
     if (in->arg_count != other->arg_count) return false;
@@ -90,14 +90,10 @@ static bool is_same_map(PassContext *ctx, const IrOp *a, const IrOp *b) {
     const IrOp *p = past_constants(in->first), *q = past_constants(other->first);
     for (; p && q; p = past_constants(p->next), q = past_constants(q->next)) {
         bool fine = ir_has_trait(p, IR_PURE) || is_terminator(p) || (p->opcode == IR_MEM_LOAD && is_only_read(p->operands[0]));
-        if (!fine || p->region_count || p->opcode != q->opcode || p->operand_count != q->operand_count) return false;
-        if (!ir_attrs_equal(p, q)) return false;
+        if (!fine || p->region_count || !ir_same_op(p, q)) return false;
         for (unsigned i = 0; i < p->operand_count; i++)
             if (!is_same_value(map, p->operands[i], q->operands[i])) return false;
-        for (unsigned i = 0; i < p->result_count; i++) {
-            if (p->results[i].type != q->results[i].type) return false;
-            ir_value_map_set(map, &p->results[i], &q->results[i]);
-        }
+        for (unsigned i = 0; i < p->result_count; i++) ir_value_map_set(map, &p->results[i], &q->results[i]);
     }
     return !p && !q;
 }

@@ -96,28 +96,18 @@ static bool map_is_movable(const Prefetch *a, const IrOp *map) {
     return true;
 }
 
-/* Is it one value, whatever the iteration, at equal indices of the two maps? */
-static bool is_same(const Prefetch *a, const Row *row, const IrValue *v, const IrValue *w) {
-    const IrBlock *of = home_of(v), *body = row->first->regions[0];
-    if (v == w) return true;
-    if (!v->def || !w->def) return of == body && home_of(w) == row->next->regions[0] && !v->def && !w->def && v->index == w->index;
-    if (v->def->opcode != w->def->opcode || v->def->operand_count != w->def->operand_count || v->type != w->type) return false;
-    if (!ir_has_trait(v->def, IR_PURE) || v->def->region_count || v->def->opcode == IR_SPECIAL) return false;
-    int64_t c, d;
-    if (v->def->opcode == IR_CONST)
-        return v->type == ir_type_index(a->func->module) && aff_is_const(ir_aff_of(a->func->module, (IrValue *)v), &c) &&
-               aff_is_const(ir_aff_of(a->func->module, (IrValue *)w), &d) && c == d;
-    for (unsigned i = 0; i < v->def->operand_count; i++)
-        if (!is_same(a, row, v->def->operands[i], w->def->operands[i])) return false;
-    return true;
+/* The same index of the two maps? */
+static bool is_same_index(void *ctx, const IrValue *v, const IrValue *w) {
+    const Row *row = ctx;
+    return !v->def && !w->def && home_of(v) == row->first->regions[0] && home_of(w) == row->next->regions[0] && v->index == w->index;
 }
 
 /* Are the same lanes absent at every iteration, with the same constant in their place? */
-static bool has_same_absent(const Prefetch *a, const Row *row, const IrOp *load, const IrOp *again) {
+static bool has_same_absent(const Row *row, const IrOp *load, const IrOp *again) {
     if (load->operand_count < 3 || again->operand_count < 3) return load->operand_count == again->operand_count;
     const IrAttr *c = ir_attr(load->operands[3]->def, "value"), *d = ir_attr(again->operands[3]->def, "value");
     bool same = c->kind == d->kind && (c->kind == IR_ATTR_FLOAT ? c->number == d->number : c->integer == d->integer);
-    return same && is_same(a, row, load->operands[2], again->operands[2]);
+    return same && ir_equivalent(load->operands[2], again->operands[2], is_same_index, (void *)row);
 }
 
 static void measure(Row *row, const IrOp *load) {
@@ -143,7 +133,7 @@ static bool read_row(const Prefetch *a, unsigned index, Row *row) {
     const IrAttr *extents = ir_attr(row->first, "extents"), *others = ir_attr(row->next, "extents");
     if (extents->count != others->count || memcmp(extents->ints, others->ints, extents->count * sizeof *extents->ints) != 0) return false;
     measure(row, load);
-    row->alike = has_same_absent(a, row, load, again);
+    row->alike = has_same_absent(row, load, again);
     return is_copied(row);
 }
 
@@ -455,24 +445,26 @@ static void prefetch_rows(PassContext *ctx, IrFunc *f) {
 
 /* ---- Items that are mapped an iteration behind their sums ---- */
 
-/* Do values of the two parts come to the same where their items do? */
-static bool is_alike(const PipelinedConsumer *consumer, const IrOp *map, const IrOp *other, const IrValue *v, const IrValue *w) {
-    if (v == w || (v == consumer->coming && w == consumer->item)) return true;
-    if (!v->def && !w->def) return home_of(v) == map->regions[0] && home_of(w) == other->regions[0] && v->index == w->index;
-    if (!v->def || !w->def || v->def->opcode != w->def->opcode || v->def->operand_count != w->def->operand_count || v->type != w->type)
-        return false;
-    if (!ir_has_trait(v->def, IR_PURE) || v->def->region_count || !ir_attrs_equal(v->def, w->def)) return false;
-    for (unsigned i = 0; i < v->def->operand_count; i++)
-        if (!is_alike(consumer, map, other, v->def->operands[i], w->def->operands[i])) return false;
-    return true;
+/* A map of each of the two parts. */
+typedef struct {
+    const PipelinedConsumer *consumer;
+    const IrOp *map, *other;
+} MapPair;
+
+/* The item of each part, or the same index of the two maps? */
+static bool is_same_in_parts(void *ctx, const IrValue *v, const IrValue *w) {
+    const MapPair *p = ctx;
+    if (v == p->consumer->coming && w == p->consumer->item) return true;
+    return !v->def && !w->def && home_of(v) == p->map->regions[0] && home_of(w) == p->other->regions[0] && v->index == w->index;
 }
 
 static bool loads_the_same(const PipelinedConsumer *consumer, const IrOp *map, const IrOp *other) {
     const IrOp *load = load_of(map), *again = load_of(other);
+    MapPair pair = {consumer, map, other};
     if (load->operand_count != again->operand_count || map->results[0].type != other->results[0].type || !ir_attrs_equal(map, other))
         return false;
     for (unsigned i = 0; i < load->operand_count; i++)
-        if (!is_alike(consumer, map, other, load->operands[i], again->operands[i])) return false;
+        if (!ir_equivalent(load->operands[i], again->operands[i], is_same_in_parts, &pair)) return false;
     return true;
 }
 
