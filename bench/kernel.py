@@ -21,7 +21,8 @@ class RunOptions(ctypes.Structure):
                 ("scalars", ctypes.POINTER(Scalar)), ("scalar_count", ctypes.c_size_t), ("cache_dir", ctypes.c_char_p),
                 ("no_ragged", ctypes.c_bool), ("warm", ctypes.c_bool), ("samples", ctypes.c_uint), ("device", ctypes.c_uint),
                 ("threads", ctypes.c_uint), ("exact", ctypes.c_bool), ("baseline", ctypes.c_char_p), ("give_up_s", ctypes.c_double),
-                ("defines", ctypes.c_void_p), ("define_count", ctypes.c_size_t)]
+                ("defines", ctypes.c_void_p), ("define_count", ctypes.c_size_t), ("on_progress", ctypes.c_void_p),
+                ("progress_context", ctypes.c_void_p)]
 
 
 class Library:
