@@ -127,19 +127,6 @@ bool api_lower(sketchc_unit *unit, const Compile *c, IrModule *module) {
     return ok;
 }
 
-static IrModule *graph_only(sketchc_unit *unit, bool *none) {
-    IrModule *module = api_build(unit);
-    *none = true;
-    for (IrFunc *f = module ? module->first : NULL, *next; f; f = next) {
-        next = f->next;
-        if (f->level == IR_LEVEL_GRAPH)
-            *none = false;
-        else
-            ir_func_remove(f);
-    }
-    return module;
-}
-
 void api_keep_level(IrModule *module, unsigned level) {
     for (IrFunc *f = module->first, *next; f; f = next) {
         next = f->next;
@@ -200,7 +187,6 @@ static void note_place(void *ctx, IrOp *op) {
 /* The tile functions as text, with the places of what verify/branches.c looks at. */
 static const char *sketch_text(sketchc_unit *unit, IrModule *m, Arena *arena) {
     Str text;
-    api_keep_level(m, IR_LEVEL_TILE);
     m->case_count = 0;
     for (IrFunc *f = m->first; f; f = f->next) {
         Places p = {.sources = unit->sources, .arena = arena};
@@ -215,10 +201,10 @@ static const char *sketch_text(sketchc_unit *unit, IrModule *m, Arena *arena) {
 }
 
 Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena) {
-    IrModule *signature = api_build(unit), *kernels = signature ? api_build(unit) : NULL;
-    bool no_graph = true;
-    IrModule *graph = kernels ? graph_only(unit, &no_graph) : NULL;
-    if (!graph) return NULL;
+    IrModule *kernels = api_build(unit);
+    if (!kernels) return NULL;
+    IrModule *graph = ir_module_copy(kernels, IR_LEVEL_GRAPH), *signature = ir_module_copy(kernels, IR_LEVEL_TILE);
+    bool no_graph = !graph->first;
     api_keep_level(kernels, IR_LEVEL_TILE);
     if (!kernels->first) {
         api_report_no_sketch(unit);

@@ -387,10 +387,10 @@ static void put_page(sketchc_unit *unit, const Compile *c, const IrModule *tile,
 }
 
 void api_page(sketchc_unit *unit, const Compile *c, Str *out) {
-    IrModule *tile = api_build(unit), *kernels = tile ? api_build(unit) : NULL;
+    IrModule *kernels = api_build(unit);
     if (!kernels) return;
-    api_keep_level(tile, IR_LEVEL_TILE);
     api_keep_level(kernels, IR_LEVEL_TILE);
+    IrModule *tile = ir_module_copy(kernels, IR_LEVEL_TILE);
     if (!tile->first) {
         api_report_no_sketch(unit);
         return;

@@ -137,6 +137,24 @@ IrFunc *ir_func_clone(IrFunc *f, const char *name) {
     return copy;
 }
 
+IrModule *ir_module_copy(IrModule *m, unsigned levels) {
+    IrModule *copy = ARENA_NEW(m->arena, IrModule);
+    *copy = *m;
+    copy->first = copy->last = NULL;
+    for (IrFunc *f = m->first; f; f = f->next) {
+        if (!(f->level & levels)) continue;
+        IrFunc *g = ir_func_clone(f, f->name);
+        ir_func_remove(g);
+        g->module = copy;
+        if (copy->last)
+            copy->last->next = g;
+        else
+            copy->first = g;
+        copy->last = g;
+    }
+    return copy;
+}
+
 /* ---- Cases ---- */
 
 IrCase *ir_module_add_case(IrModule *m, const char *name) {
