@@ -80,6 +80,12 @@ typedef struct {
 /* Tells the caller what begins: the style that is tried, what, and its name. */
 void api_progress(const sketchc_unit *unit, const sketchc_options *options, const char *what, const char *name);
 void api_tell_pass(void *unit, const char *name); /* by unit->told */
+
+/* The files stand on each other in this order, of which tests/include_rules.py allows no other: unit, build, lower, predict_case,
+ * design, choose, then compile, predict, page and the rest of the interface. */
+
+/* Reports a wrong use of the interface; false. */
+bool api_usage(sketchc_unit *unit, const char *text);
 /* Parses and checks into the unit's fresh arena. */
 bool api_check(sketchc_unit *unit, const sketchc_options *options);
 /* As api_check; a file with an operator and no sketch gets one by the rules of the pass `design`, where one fits. `options` are

@@ -178,3 +178,11 @@ bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrMo
     if (c.large && choose(&c, STEPS_OF_LIMIT * most)) return true; /* else a higher limit changes nothing */
     return c.large && choose(&c, 0);
 }
+
+bool api_check_with_sketch(sketchc_unit *unit, const sketchc_options *options) {
+    if (!api_check(unit, options)) return false;
+    if (unit->file->sketch || !unit->file->op || options->sketch) return true;
+    IrModule *module = api_build(unit);
+    if (!module || !api_design_missing(unit, options, module)) return !unit->diags.error_count;
+    return api_check(unit, options);
+}

@@ -1,7 +1,6 @@
 /* From a source text to IR, code and artifacts. */
 #include "api_internal.h"
 
-#include "build.h"
 #include "emit.h"
 #include "frontend.h"
 #include "memory.h"
@@ -11,160 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Steps ---- */
-
-bool api_check(sketchc_unit *unit, const sketchc_options *options) {
-    bool own = !unit->designed;
-    uint32_t id =
-        own ? source_add(unit->sources, unit->path, unit->text, unit->size)
-            : source_add(unit->sources, arena_printf(unit->arena, "%s (designed)", unit->path), unit->designed, unit->designed_size);
-    unit->file = frontend_parse(unit->arena, unit->sources, id, &unit->diags);
-    FrontendDefine *defines = ARENA_ARRAY(unit->arena, FrontendDefine, options->define_count + 1);
-    for (size_t i = 0; i < options->define_count; i++) defines[i] = (FrontendDefine){options->defines[i].name, options->defines[i].value};
-    FrontendOptions front = {.defines = defines,
-                             .define_count = options->define_count,
-                             .sketch = options->sketch,
-                             .deterministic = options->deterministic,
-                             .check = options->check};
-    bool checked = frontend_check(unit->arena, unit->file, &front, &unit->diags);
-    return checked && !unit->diags.error_count;
-}
-
-IrModule *api_build(sketchc_unit *unit) {
-    IrModule *module = frontend_build(unit->arena, unit->sources, unit->file, &unit->diags);
-    return unit->diags.error_count ? NULL : module;
-}
-
-bool api_check_with_sketch(sketchc_unit *unit, const sketchc_options *options) {
-    if (!api_check(unit, options)) return false;
-    if (unit->file->sketch || !unit->file->op || options->sketch) return true;
-    IrModule *module = api_build(unit);
-    if (!module || !api_design_missing(unit, options, module)) return !unit->diags.error_count;
-    return api_check(unit, options);
-}
-
-static bool usage(sketchc_unit *unit, const char *text) {
-    diag_report(&unit->diags, DIAG_bad_option, SPAN_NONE, text);
-    return false;
-}
-
-enum { HAVE_LLVM = SKETCHC_HAVE_LLVM };
-
-static bool has_form(EmitTargetId target, const EmitForm *form) {
-    return form->targets >> target & 1;
-}
-
-/* The target given, else one that has the form, which says so where it is missing in this build. */
-static bool choose_emitter(sketchc_unit *unit, const char *name, const EmitForm *form, Compile *c) {
-    EmitTargetId usual = HAVE_LLVM ? EMIT_NVPTX : EMIT_CUDA;
-    c->emitter = name ? emit_target_named(name) : !form || has_form(usual, form) ? usual : emit_target_of_form(form);
-    if (c->emitter == EMIT_TARGET_COUNT)
-        return usage(unit, arena_printf(unit->arena, "there is no target \"%s\"; the targets are %s", name, emit_target_list(unit->arena)));
-    return !form || has_form(c->emitter, form) ||
-           usage(unit, arena_printf(unit->arena, "--emit=%s does not go with -t %s", form->name, name));
-}
-
-bool api_target(sketchc_unit *unit, const sketchc_options *options, const char *form, Compile *c) {
-    c->given = *options;
-    if (!choose_emitter(unit, options->target, emit_form_named(form), c)) return false;
-    const EmitTarget *emitter = emit_target(c->emitter);
-    const char *text = options->target_file, *arch = options->arch ? options->arch : emitter->arch;
-    c->target = text ? target_parse(unit->arena, &unit->diags, "the target file", text, strlen(text))
-                     : target_find(unit->arena, &unit->diags, arch);
-    if (!c->target) return false;
-    bool cpu = c->target->kind == TARGET_CPU;
-    if (unit->file) unit->file->warp_size = cpu ? 1 : c->target->warp_size;
-    if (unit->file) unit->file->simd_width = cpu ? c->target->simd_bytes / 4 : 4;
-    if (cpu == emitter->cpu) return true;
-    return usage(unit, arena_printf(unit->arena, "--arch=%s does not go with -t %s", arch, emitter->name));
-}
-
-/* Does the option's value name passes, as far as it is given? One more word may stand for them. */
-static bool names_passes(sketchc_unit *unit, const char *given, const char *word) {
-    const PassId *passes;
-    size_t count;
-    return !given || strcmp(given, word) == 0 || pipeline_parse(unit->arena, &unit->diags, given, &passes, &count);
-}
-
-enum { CPU_VECTOR_REGISTERS = 16 };
-
-static bool report_allocs(sketchc_unit *unit, const Compile *c) {
-    unsigned errors = unit->diags.error_count;
-    const Target *t = c->target;
-    AllocMachine machine = {.gpu = t->kind == TARGET_CUDA,
-                            .register_bytes = t->simd_bytes * CPU_VECTOR_REGISTERS,
-                            .l1_bytes = t->l1_bytes,
-                            .l2_bytes = t->l2_bytes,
-                            .strict = c->given.strict_hints};
-    if (unit->file) frontend_report_allocs(unit->file, &machine, &unit->diags);
-    return unit->diags.error_count == errors;
-}
-
-bool api_lower(sketchc_unit *unit, const Compile *c, IrModule *module) {
-    PassContext ctx = {.module = module,
-                       .target = c->target,
-                       .diags = &unit->diags,
-                       .deterministic = c->given.deterministic,
-                       .strict_hints = c->given.strict_hints,
-                       .most_ops = unit->most_ops};
-    PassReport *report = &unit->report;
-    PassOptions options = {.print_after = c->given.print_ir_after,
-                           .stop_after = c->given.stop_after,
-                           .verify_each = c->given.verify_each,
-                           .dump = &unit->dump,
-                           .on_reproducer = c->given.on_reproducer,
-                           .context = c->given.context,
-                           .on_pass = api_tell_pass,
-                           .pass_context = unit};
-    size_t count;
-    const PassId *passes = pipeline_for(c->target->kind, &count);
-    if (c->given.passes && !pipeline_parse(unit->arena, &unit->diags, c->given.passes, &passes, &count)) return false;
-    if (!names_passes(unit, c->given.stop_after, "") || !names_passes(unit, c->given.print_ir_after, "all")) return false;
-    bool held = report_allocs(unit, c);
-    unit->told = &c->given;
-    bool ok = passes_run(&ctx, passes, count, &options, report) && held;
-    pass_report_print(report, &unit->times);
-    return ok;
-}
-
-void api_keep_level(IrModule *module, unsigned level) {
-    for (IrFunc *f = module->first, *next; f; f = next) {
-        next = f->next;
-        if (f->level != level) ir_func_remove(f);
-    }
-}
-
-/* Code beyond this is refused: no assembler takes it in reasonable time. */
-enum { CODE_LIMIT = 16 << 20 };
-
-/* The code, below a comment that says from what and by what it was made. */
-bool api_code(sketchc_unit *unit, const Compile *c, const IrModule *kernels, const char *name, Str *out) {
-    const EmitForm *form = emit_form_named(name);
-    EmitOptions options = {.arch = c->target->arch, .fault = c->given.fault, .line_directives = c->line_directives};
-    api_head_comment(unit, c->target, form->comment, out);
-    api_progress(unit, &c->given, "code as", name);
-    if (!form->emit(kernels, &options, out, &unit->diags)) return false;
-    if (out->len <= CODE_LIMIT) return true;
-    diag_report(&unit->diags, DIAG_code_too_large, SPAN_NONE, (long long)out->len, (long long)CODE_LIMIT);
-    return false;
-}
-
-const char *api_form(const Compile *c) {
-    return emit_target(c->emitter)->form;
-}
+/* ---- Artifacts ---- */
 
 /* The tile function of a built module: what the sketch declares. */
 static const IrFunc *tile_function(const IrModule *m) {
     for (const IrFunc *f = m->first; f; f = f->next)
         if (f->level == IR_LEVEL_TILE) return f;
     return NULL;
-}
-
-void api_report_no_sketch(sketchc_unit *unit) {
-    const Block *op = unit->file ? unit->file->op : NULL;
-    Diag *d = diag_report(&unit->diags, DIAG_no_sketch, op ? op->name_span : SPAN_NONE);
-    if (op) api_report_reasons(unit, d);
-    if (op) diag_note(&unit->diags, d, SPAN_NONE, "add `sketch %s_tiled implements %s { ... }`, which says how", op->name, op->name);
 }
 
 typedef struct {
@@ -244,7 +96,8 @@ static const sketchc_options no_options = {.size = sizeof(sketchc_options)};
 
 static bool known_options(sketchc_unit *unit, const sketchc_options **options) {
     if (!*options) *options = &no_options;
-    return (*options)->size == sizeof(sketchc_options) || usage(unit, "sketchc_options.size is not that of this version of the library");
+    return (*options)->size == sizeof(sketchc_options) ||
+           api_usage(unit, "sketchc_options.size is not that of this version of the library");
 }
 
 /* The arguments of a call, and its results. */
@@ -377,7 +230,7 @@ static void emit_call(void *call) {
     if (known_form(c->form))
         emit_into(c->unit, c->options, c->form, &compile, &out);
     else
-        usage(c->unit, arena_printf(c->unit->arena, "there is no output form \"%s\"", c->form));
+        api_usage(c->unit, arena_printf(c->unit->arena, "there is no output form \"%s\"", c->form));
     hand_out(c, &out);
 }
 
@@ -427,7 +280,7 @@ static void emit_lines_call(void *call) {
     if (known_form(c->form) && !(c->form && strcmp(c->form, "artifact") == 0))
         lines_into(c->unit, c->options, c->form, &out, &map);
     else
-        usage(c->unit, arena_printf(c->unit->arena, "\"%s\" is no form of text", c->form));
+        api_usage(c->unit, arena_printf(c->unit->arena, "\"%s\" is no form of text", c->form));
     hand_lines_out(c, &map, &out);
 }
 

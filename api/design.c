@@ -164,6 +164,13 @@ void api_report_reasons(sketchc_unit *unit, Diag *diag) {
 /* ---- Lowering ---- */
 
 /* Is the code more than the target, or a limit below that, takes? */
+void api_report_no_sketch(sketchc_unit *unit) {
+    const Block *op = unit->file ? unit->file->op : NULL;
+    Diag *d = diag_report(&unit->diags, DIAG_no_sketch, op ? op->name_span : SPAN_NONE);
+    if (op) api_report_reasons(unit, d);
+    if (op) diag_note(&unit->diags, d, SPAN_NONE, "add `sketch %s_tiled implements %s { ... }`, which says how", op->name, op->name);
+}
+
 static bool is_too_large(const sketchc_unit *unit) {
     const Diag *d = first_error(unit);
     return d && (d->id == DIAG_kernel_too_large || d->id == DIAG_tile_too_large);
@@ -183,7 +190,7 @@ static void count_op(void *count, IrOp *op) {
 static void lower_call(void *call) {
     Lower *l = call;
     Compile c;
-    if (!api_check_with_sketch(l->unit, l->options) || !api_target(l->unit, l->options, NULL, &c)) return;
+    if (!api_check(l->unit, l->options) || !api_target(l->unit, l->options, NULL, &c)) return;
     IrModule *module = api_build(l->unit);
     if (!module) return;
     api_keep_level(module, IR_LEVEL_TILE);

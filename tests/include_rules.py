@@ -71,6 +71,7 @@ FOREIGN = [
 # Words that one source alone of a folder may use: folder, source, words, why.
 WORDS = [("passes/", "passes/analysis/sizes.c", r"\b(IrCase|case_count|case_symbol)\b",
           "passes/analysis/sizes.h gives the sizes to optimise for")]
+NO_CIRCLE = ["api"]  # folders in which no file calls what calls it
 MOST_FILES = 25  # C files of a folder
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
@@ -207,13 +208,28 @@ def symbols(made: dict[str, str]) -> tuple[dict[str, str], list[tuple[str, str]]
 
 def check_calls(root: pathlib.Path, build: pathlib.Path) -> list[str]:
     defined, used = symbols(objects(root, build))
-    problems = []
+    problems = check_circles(defined, used)
     for source, name in used:
         home = defined.get(name)
         if home and not may_call(source, home):
             problems.append(f"{source} uses {name} of {home}: {folder_of(source)}/ may use "
                             f"{', '.join(allowed(source))} only")
     return problems
+
+
+def check_circles(defined: dict[str, str], used: list[tuple[str, str]]) -> list[str]:
+    """No two files of a folder of NO_CIRCLE need each other, by whatever way around."""
+    calls: dict[str, set[str]] = collections.defaultdict(set)
+    for source, name in used:
+        home = defined.get(name)
+        if home and home != source and folder_of(home) == folder_of(source) and folder_of(home) in NO_CIRCLE:
+            calls[source].add(home)
+    reach = {source: set(homes) for source, homes in calls.items()}
+    for _ in reach:
+        for homes in reach.values():
+            homes |= set().union(*(reach.get(home, set()) for home in homes))
+    circle = sorted(source for source, homes in reach.items() if source in homes)
+    return [f"{', '.join(circle)} call each other in a circle"] if circle else []
 
 
 def may_call(source: str, home: str) -> bool:
@@ -284,6 +300,10 @@ def self_test() -> list[str]:
         paths = check_paths(root, root / "build")
         if len(paths) != 2 or "ir/b2.c" not in paths[0] or "support/a.c" not in paths[1]:
             wrong.append(f"include paths: {paths}")
+    files = {"a": "api/a.c", "b": "api/b.c", "c": "api/c.c", "d": "api/d.c"}
+    circle = check_circles(files, [("api/a.c", "b"), ("api/b.c", "c"), ("api/c.c", "a"), ("api/d.c", "a")])
+    if circle != ["api/a.c, api/b.c, api/c.c call each other in a circle"] or check_circles(files, [("api/a.c", "b")]):
+        wrong.append(f"circles: {circle}")
     crowd = check_crowds([f"support/{i}.c" for i in range(26)] + [f"ir/{i}.c" for i in range(25)])
     if len(crowd) != 1 or not crowd[0].startswith("support/ has 26"):
         wrong.append(f"crowds: {crowd}")
