@@ -76,6 +76,13 @@ MathPair math_sum(Math *m, IrValue *large, IrValue *small); /* exactly, |large| 
     ((m)->wide ? math_polynomial(m, x, math_##name##_f64, COUNT_OF(math_##name##_f64))                                                     \
                : math_polynomial(m, x, math_##name##_f32, COUNT_OF(math_##name##_f32)))
 
+/* The functions of math.def, but for pow, which has two operands: in math_exp.c, math_log.c and math_trig.c. */
+#define math_pow math_pow_of_one
+#define MATH(id, name, ...) IrValue *math_##name(Math *m, IrValue *x);
+#include "math.def"
+#undef MATH
+#undef math_pow
+
 /* math_range.c */
 MathRange math_range(const IrValue *x); /* by what makes it, as long as that is not expanded */
 
@@ -86,31 +93,15 @@ IrValue *math_quotient(Math *m, IrValue *a, IrValue *b);
 IrValue *math_reciprocal(Math *m, IrValue *b);                  /* b from 2^-100 to 2^100 */
 IrValue *math_by_machine(Math *m, IrOpcode opcode, IrValue *x); /* 2^x or log2 x by one instruction */
 IrValue *math_share(Math *m, IrValue *a, IrValue *b);           /* a sigmoid's quotient; NULL: a / b is none */
-IrValue *math_exp(Math *m, IrValue *x);
-IrValue *math_exp2(Math *m, IrValue *x);
-IrValue *math_expm1(Math *m, IrValue *x);
-IrValue *math_sinh(Math *m, IrValue *x);
-IrValue *math_cosh(Math *m, IrValue *x);
-IrValue *math_tanh(Math *m, IrValue *x);
-IrValue *math_erf(Math *m, IrValue *x);
-IrValue *math_erfc(Math *m, IrValue *x); /* where few bits are asked */
+IrValue *math_erfc(Math *m, IrValue *x);                        /* where few bits are asked */
 
 /* math_log.c */
-IrValue *math_log(Math *m, IrValue *x);
-IrValue *math_log2(Math *m, IrValue *x);
 IrValue *math_log_ratio(Math *m, IrValue *a, IrValue *b); /* log a - log b */
-IrValue *math_log1p(Math *m, IrValue *x);
-MathPair math_log2_pair(Math *m, IrValue *x); /* f64, x > 0 */
+MathPair math_log2_pair(Math *m, IrValue *x);             /* f64, x > 0 */
 
 /* math_pow.c */
 IrValue *math_pow(Math *m, IrValue *a, IrValue *b);
 IrValue *math_floordiv(Math *m, IrValue *a, IrValue *b);
 IrValue *math_mod(Math *m, IrValue *a, IrValue *b);
-
-/* math_trig.c */
-IrValue *math_sin(Math *m, IrValue *x);
-IrValue *math_cos(Math *m, IrValue *x);
-IrValue *math_tan(Math *m, IrValue *x);
-IrValue *math_atan(Math *m, IrValue *x);
 
 #endif
