@@ -25,12 +25,14 @@ typedef struct {
  *                                                     workspaces..., cudaStream_t stream)
  * emit_openmp  C17 with OpenMP: per version `int ENTRY(tensors..., int64_t symbols..., ...)`, 0
  * when it ran and 1 when a constraint does not hold; per step with several versions (or of another
- * name than its version) also `int STEP(...)`, which chooses by guard emit_ptx     PTX by LLVM's
- * NVPTX back end; emit_llvm its optimised input as LLVM IR text */
-bool emit_cuda(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags);
-bool emit_openmp(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags);
-bool emit_ptx(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags);
-bool emit_llvm(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags);
+ * name than its version) also `int STEP(...)`, which chooses by guard
+ * emit_ptx     PTX by LLVM's NVPTX back end
+ * emit_llvm    its optimised input as LLVM IR text
+ * emit_by_tool nothing: a tool makes the form of a target's code */
+typedef bool EmitFunction(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags);
+#define EMIT_FORM(name, emit, ...) EmitFunction emit;
+#include "targets.def"
+#undef EMIT_FORM
 
 /* The symbol under which a function, and the step that it is a version of, stand in the code. */
 const char *emit_entry_name(Arena *arena, const IrFunc *f);

@@ -27,9 +27,9 @@ const char *emit_target_list(Arena *arena);
 
 typedef struct {
     const char *name;
-    bool (*emit)(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags); /* null: a tool makes it of a target's code */
-    const char *comment;                                                                    /* how a line of comment begins */
-    unsigned targets;                                                                       /* bit EmitTargetId: that target has the form */
+    EmitFunction *emit;
+    const char *comment; /* how a line of comment begins */
+    unsigned targets;    /* bit EmitTargetId: that target has the form */
 } EmitForm;
 /* Null: no form of code is called so. */
 const EmitForm *emit_form_named(const char *name);
