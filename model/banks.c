@@ -1,8 +1,7 @@
 #include "banks.h"
+#include "gpu.h"
 
 #include <stdbool.h>
-
-enum { BANKS = 32 };
 
 unsigned bank_passes(const int64_t *words, unsigned count) {
     unsigned depth[BANKS] = {0}, most = 1;

@@ -1,4 +1,5 @@
 #include "cost.h"
+#include "gpu.h"
 
 #include <math.h>
 
@@ -59,13 +60,13 @@ double cost_floor(const CostMachine *m, double read, double written) {
 
 /* ---- Occupancy ---- */
 
-enum { REGISTER_UNIT = 256, SHARED_UNIT = 1024, WARP = 32 }; /* granularity of allocation; reserved a block */
-
 static void lower(int64_t blocks, const char *why, CostEstimate *e) {
     if (blocks >= e->blocks_per_sm) return;
     e->blocks_per_sm = blocks;
     e->limit = why;
 }
+
+enum { REGISTER_UNIT = 256, SHARED_UNIT = 1024 }; /* granularity of allocation */
 
 static void occupancy(const CostMachine *m, const CostLaunch *l, CostEstimate *e) {
     int64_t warps = (l->threads + WARP - 1) / WARP;
@@ -76,7 +77,7 @@ static void occupancy(const CostMachine *m, const CostLaunch *l, CostEstimate *e
         int64_t warp = (l->registers * WARP + REGISTER_UNIT - 1) / REGISTER_UNIT * REGISTER_UNIT;
         lower(m->registers_sm / (warp * warps), "registers", e);
     }
-    int64_t shared = (l->shared_bytes + SHARED_UNIT - 1) / SHARED_UNIT * SHARED_UNIT + SHARED_UNIT;
+    int64_t shared = (l->shared_bytes + SHARED_UNIT - 1) / SHARED_UNIT * SHARED_UNIT + SYSTEM_BYTES;
     lower(m->shared_sm / shared, "shared memory", e);
 }
 

@@ -1,19 +1,17 @@
 #include "cost_kernel.h"
 
 #include "banks.h"
+#include "gpu.h"
 
 #include <string.h>
 
 enum {
-    WARP = 32,
     SECTOR = 32,
-    BANKS = 32,
     UNROLLED = 4,
     REGISTERS_ELSE = 20,
     REGISTERS_LEAST = 40,
     INNER = 8, /* indices of a map's inner axis that are walked, at most */
     TABLE = 1 << 12,
-    WARPGROUP = 128,
     WGMMA_ROWS = 64,
     FACTOR_BYTES = 32,      /* of a factor of wgmma along k */
     MMA_ADDS = 16 * 8 * 16, /* of 16 bits; of 32 bits half as many cost as much, of 8 bits twice as many */

@@ -70,7 +70,9 @@ FOREIGN = [
 ]
 # Words that one source alone of a folder may use: folder, source, words, why.
 WORDS = [("passes/", "passes/analysis/sizes.c", r"\b(IrCase|case_count|case_symbol)\b",
-          "passes/analysis/sizes.h gives the sizes to optimise for")]
+          "passes/analysis/sizes.h gives the sizes to optimise for"),
+         *[(folder, "model/gpu.h", r"\b(WARP|WARPGROUP|BANKS|BANK_BYTES|PIECE_BYTES|LINE_BYTES|SYSTEM_BYTES) = \d",
+            "model/gpu.h gives its value") for folder in ("passes/", "model/")]]
 NO_CIRCLE = ["api"]  # folders in which no file calls what calls it
 MOST_FILES = 25  # C files of a folder
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
@@ -273,6 +275,7 @@ SELF_TEST = {  # source: (text, a part of the complaint or None)
     "passes/kernel/k.c": ('#include "lower/l.h"\n', "includes passes/lower/l.h"),
     "passes/analysis/sizes.c": ("m->case_count\n", None),
     "passes/kernel/cases.c": ("m->case_count\n", "gives the sizes to optimise for"),
+    "passes/kernel/warp.c": ("enum { WARP = 32 };\n", "gives its value"),
     "ir/up.c": ('#include "analysis/n.h"\n', "includes passes/analysis/n.h"),
     "tools/sketchc.c": ('#include "b.h"\n', "includes ir/b.h"),
     "tools/sketch-opt.c": ('#include "b.h"\n', None),

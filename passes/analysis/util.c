@@ -4,6 +4,7 @@
 
 #include "analysis.h"
 #include "distribution.h"
+#include "gpu.h"
 #include "layout.h"
 #include "plant.h"
 
@@ -19,8 +20,6 @@ bool module_multiplies(const IrModule *m) {
 }
 
 /* ---- Views and slices ---- */
-
-enum { PIECE_BYTES = 16 };
 
 int64_t view_joins_rows(IrModule *m, const IrValue *tensor) {
     if (!is_view(tensor)) return 0;

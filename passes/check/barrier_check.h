@@ -3,6 +3,7 @@
 #ifndef PASSES_CHECK_RACES_H
 #define PASSES_CHECK_RACES_H
 
+#include "gpu.h"
 #include "ir.h"
 
 /* ---- Values of all threads (barrier_check_value.c) ---- */
@@ -46,7 +47,7 @@ enum { UNIFORM_NO = 1, UNIFORM_YES, UNIFORM_ASKED };
 
 /* Threads: one (>= 0), none, several of a warp, of a warpgroup, of a block, of the cluster. */
 typedef int32_t Threads;
-enum { NOBODY = -1, ANYBODY = -2, WARP_SET = -16, GROUP_SET = -32768, BLOCK_SET = -65536, WARP = 32, WARPGROUP = 128 };
+enum { NOBODY = -1, ANYBODY = -2, WARP_SET = -16, GROUP_SET = -32768, BLOCK_SET = -65536 };
 
 typedef struct {
     Threads who;

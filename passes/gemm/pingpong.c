@@ -18,6 +18,7 @@
  *                                                 }
  *                                                 %c2 = buf.gemm(cast(%p), V[last], %c); wgmma.wait }
  */
+#include "gpu.h"
 #include "stage_internal.h"
 
 /* The switch: 0 leaves every loop as it was. */
@@ -31,7 +32,7 @@ enum {
     FEWEST_BY_PHASES = 2  /* what the first half has read is filled while the second one reads */
 };
 
-enum { WARPGROUP = 4 /* warps */ };
+enum { GROUP_WARPS = WARPGROUP / WARP };
 
 typedef enum { FREE, FIRST, SECOND } Half; /* FREE: made of the loop's variable alone, again wherever it is read */
 
@@ -325,7 +326,7 @@ void pingpong_phases(const Staging *s, Ring *ring, IrOp *const *gemms, size_t co
 }
 
 bool pingpong_give_back(const Staging *s) {
-    return GIVEN_BACK && s->warps.all > WARPGROUP;
+    return GIVEN_BACK && s->warps.all > GROUP_WARPS;
 }
 
 int64_t pingpong_stages(const Ring *ring, int64_t wanted, int64_t room) {

@@ -25,9 +25,10 @@
 #include <string.h>
 
 #include "analysis/analysis.h"
+#include "gpu.h"
 #include "pipelined_consumer.h"
 
-enum { WARP = 32, COPIED = 4 /* the least that cp.async takes, and twice and four times that */ };
+enum { COPIED = 4 /* the least that cp.async takes, and twice and four times that */ };
 
 /* A carried fragment, or one that an iteration loads. */
 typedef struct {
@@ -156,9 +157,8 @@ static int64_t bytes_of(const Prefetch *a, const Row *row) {
 
 /* A place for the row, if the block's part of the shared memory has room. */
 static void keep_row(Prefetch *a, Row row, int64_t *used) {
-    enum { LINE = 128, OWN = 1024 /* of the system, a block */ };
     const Target *t = a->ctx->target;
-    int64_t bytes = bytes_of(a, &row), room = t->shared_bytes_sm / ir_func_int(a->func, IR_FN_MIN_BLOCKS, 1) - OWN;
+    int64_t bytes = bytes_of(a, &row), room = t->shared_bytes_sm / ir_func_int(a->func, IR_FN_MIN_BLOCKS, 1) - SYSTEM_BYTES;
     if (*used + bytes > (room < t->shared_bytes_block ? room : t->shared_bytes_block)) return;
     const IrType *type = ir_type_ptr(a->func->module, row.first->results[0].type->dtype, IR_SPACE_SHARED);
     IrBuilder b = ir_builder_before(is_carried(&row) ? row.first : a->loop);
@@ -167,13 +167,12 @@ static void keep_row(Prefetch *a, Row row, int64_t *used) {
     ir_attr_set_int(pointer, "bytes", bytes);
     ir_attr_set_str(pointer, "name", "ahead");
     row.shared = ir_result(pointer, 0);
-    *used += (bytes + LINE - 1) / LINE * LINE;
+    *used += (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
     a->rows[a->count++] = row;
 }
 
 static void find_rows(Prefetch *a) {
-    enum { LINE = 128 };
-    int64_t used = (ir_func_int(a->func, IR_FN_SHARED_BYTES, 0) + LINE - 1) / LINE * LINE;
+    int64_t used = (ir_func_int(a->func, IR_FN_SHARED_BYTES, 0) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
     size_t maps = 0;
     Row row;
     for (const IrOp *op = a->loop->regions[0]->first; op; op = op->next) maps += op->opcode == IR_MAP;
@@ -628,8 +627,7 @@ static void look_early(Prefetch *a, const PipelinedConsumer *consumer) {
 
 /* Copies to shared memory are issued when an iteration has read what the one before left there: its sums, and what the next iteration maps. */
 void prefetch_for_consumer(PassContext *ctx, IrFunc *f, PipelinedConsumer *consumer) {
-    enum { LINE = 128 };
-    int64_t used = (ir_func_int(f, IR_FN_SHARED_BYTES, 0) + LINE - 1) / LINE * LINE;
+    int64_t used = (ir_func_int(f, IR_FN_SHARED_BYTES, 0) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
     Prefetch a = {.ctx = ctx, .func = f, .loop = consumer->loop, .threads = WARP * ir_func_int(f, IR_FN_NUM_WARPS, 1)};
     OpList ops = ops_collect(ctx->scratch, consumer->loop->regions[0]);
     a.rows = ARENA_ARRAY(ctx->scratch, Row, ops.len + 1);

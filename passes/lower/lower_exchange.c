@@ -5,6 +5,7 @@
  * coordinate; the scratch of one op is free for the next. A CPU reads the tile's fragment in place,
  * unless the op wants memory to work in. */
 #include "analysis/analysis.h"
+#include "gpu.h"
 #include "lower_internal.h"
 
 #include <string.h>
@@ -93,8 +94,6 @@ static void set_pitches(Exchange *e, const Dist *dist, int64_t pad) {
 
 /* ---- Banks of shared memory ---- */
 
-enum { BANKS = 32, BANK_BYTES = 4, LANES = 32 };
-
 static void first_lane(const Dist *d, int64_t lane, int64_t *at) {
     for (unsigned a = 0; a < d->rank; a++) at[a] = 0;
     for (unsigned i = 0; i < d->term_count; i++)
@@ -103,8 +102,8 @@ static void first_lane(const Dist *d, int64_t lane, int64_t *at) {
 
 /* Passes that the memory makes over an access of one element a lane. */
 static int64_t passes_of(const Exchange *e, const Dist *dist, const IrValue *read, int64_t size) {
-    int64_t words[LANES], most = 0;
-    for (int64_t lane = 0; lane < LANES; lane++) {
+    int64_t words[WARP], most = 0;
+    for (int64_t lane = 0; lane < WARP; lane++) {
         int64_t at[DIST_MAX_RANK], offset = 0, same = 1;
         first_lane(dist, lane, at);
         if (read) source_lane(read, at);

@@ -14,6 +14,7 @@
  * (`%group`) around one over a group's iterations.
  *
  * A sketch's sums may be added in any order (note 1). */
+#include "gpu.h"
 #include "window_internal.h"
 
 enum {
@@ -24,9 +25,8 @@ enum {
     MAX_GROUP = 16,            /* iterations */
     MAX_FRONT = 3,
     MAX_BOXES = 3,
-    HELD = 56,          /* elements of a line, results and what is carried, for which a thread has ... */
-    REGISTERS = 80,     /* ... that many registers */
-    SYSTEM_BYTES = 1024 /* of shared memory: a block's that are not its own */
+    HELD = 56,      /* elements of a line, results and what is carried, for which a thread has ... */
+    REGISTERS = 80, /* ... that many registers */
 };
 
 typedef struct {

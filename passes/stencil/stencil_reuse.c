@@ -21,16 +21,16 @@
  */
 #include <string.h>
 
+#include "gpu.h"
 #include "window_internal.h"
 
 enum {
-    MAX_TRIPS = 32,      /* of one loop */
-    MAX_HELD = 64,       /* registers of a fragment ... */
-    MAX_ALL_HELD = 128,  /* and of all in a block */
-    OTHERS = 16,         /* registers of a thread beside those of what loops carry, where windows lie in shared memory */
-    SYSTEM_BYTES = 1024, /* of shared memory: a block's that are not its own */
-    MAX_READS = 256,     /* of it, unrolled */
-    MAX_UNROLLED = 4096  /* ops of the loops, unrolled */
+    MAX_TRIPS = 32,     /* of one loop */
+    MAX_HELD = 64,      /* registers of a fragment ... */
+    MAX_ALL_HELD = 128, /* and of all in a block */
+    OTHERS = 16,        /* registers of a thread beside those of what loops carry, where windows lie in shared memory */
+    MAX_READS = 256,    /* of it, unrolled */
+    MAX_UNROLLED = 4096 /* ops of the loops, unrolled */
 };
 
 /* ---- Linear forms ---- */

@@ -2,6 +2,7 @@
 #ifndef PASSES_STENCIL_WINDOW_STAGE_H
 #define PASSES_STENCIL_WINDOW_STAGE_H
 
+#include "gpu.h"
 #include "window_internal.h"
 
 enum {
@@ -13,10 +14,7 @@ enum {
     MAX_PIECES = 32,      /* that a thread loads */
     OFTEN = 3,            /* each element is loaded, where boxes are worth it */
     MAX_BYTES = 48 << 10, /* of the box: four on a multiprocessor */
-    BANKS = 32,
-    BANK_BYTES = 4,
-    PIECE_BYTES = 16,
-    PIECE_ELEMENTS = 4 /* elements of a piece of a misaligned box */
+    PIECE_ELEMENTS = 4    /* elements of a piece of a misaligned box */
 };
 
 /* A number of the window, or a bit of the thread's. */

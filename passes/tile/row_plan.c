@@ -4,6 +4,7 @@
  * come first, heaviest first, and the last version serves all else. */
 #include <string.h>
 
+#include "gpu.h"
 #include "split.h"
 
 enum {
@@ -14,7 +15,6 @@ enum {
     STEP_HELD = 16,
     MOST_WARPS = 16,
     BLOCKS = 8,
-    WARP = 32,
     ROW_STEPS = 16,
     FEW = 4,
     FEW_HELD = 4,
