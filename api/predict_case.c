@@ -2,6 +2,7 @@
 #include "api_internal.h"
 
 #include "cost_kernel.h"
+#include "plan.h"
 
 #include <math.h>
 #include <string.h>
@@ -45,10 +46,10 @@ static bool symbol_leaf(void *ctx, const Aff *leaf, int64_t *value) {
 }
 
 /* The first version of a step whose guard holds. */
-static IrFunc *chosen(IrModule *m, int64_t step, Sizes *s) {
-    for (IrFunc *f = m->first; f; f = f->next) {
+static IrFunc *chosen(const IrStep *step, Sizes *s) {
+    for (unsigned i = 0; i < step->version_count; i++) {
+        IrFunc *f = step->versions[i];
         int64_t value = 1;
-        if (f->level != IR_LEVEL_KERNEL || ir_func_int(f, IR_FN_STEP, 0) != step) continue;
         s->f = f;
         if (f->guard && (!aff_eval(f->guard, symbol_leaf, s, &value) || value <= 0)) continue;
         return f;
@@ -74,13 +75,6 @@ static double floor_of(const CostMachine *machine, const IrFunc *f, Sizes *s) {
     return cost_floor(machine, read, written);
 }
 
-static int64_t last_step(const IrModule *m) {
-    int64_t last = -1;
-    for (const IrFunc *f = m->first; f; f = f->next)
-        if (f->level == IR_LEVEL_KERNEL && ir_func_int(f, IR_FN_STEP, 0) > last) last = ir_func_int(f, IR_FN_STEP, 0);
-    return last;
-}
-
 static bool add_launch(const CostMachine *machine, IrFunc *f, Sizes *s, bool flagged, Arena *arena, Prediction *p) {
     PredictedLaunch l = {.kernel = f};
     const Aff *order = ir_func_aff(f, IR_FN_ORDER);
@@ -98,9 +92,10 @@ static void predict_launches(IrModule *m, const CostMachine *machine, const Targ
                              Prediction *p) {
     Sizes s = {.sizes = sizes, .target = target};
     *p = (Prediction){.known = true};
-    for (int64_t step = 0; step <= last_step(m) && p->known; step++) {
-        IrFunc *f = chosen(m, step, &s);
-        if (!f) continue; /* a step without code: memory that is set */
+    IrPlan plan = ir_plan(arena, m, IR_LEVEL_KERNEL);
+    for (size_t i = 0; i < plan.step_count && p->known; i++) {
+        IrFunc *f = chosen(&plan.steps[i], &s);
+        if (!f) continue;
         p->floor_s = floor_of(machine, f, &s);
         p->known = add_launch(machine, f, &s, flagged, arena, p);
     }

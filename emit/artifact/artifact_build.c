@@ -3,6 +3,7 @@
 #include "artifact_internal.h"
 #include "emit.h"
 #include "ir.h"
+#include "plan.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,8 +14,6 @@ typedef struct {
     const ArtifactSpec *spec;
     const char *error;
     VEC(ArtifactParam) params;
-    VEC(ArtifactStep) steps;
-    VEC(int64_t) orders; /* the attribute `step` of each */
 } Build;
 
 static void fail(Build *b, const char *format, const char *name) {
@@ -181,40 +180,19 @@ static ArtifactVersion build_version(Build *b, const IrFunc *f) {
     return v;
 }
 
-static ArtifactStep *find_step(Build *b, const IrFunc *f, const char *name) {
-    for (size_t i = 0; i < b->steps.len; i++)
-        if (strcmp(b->steps.data[i].name, name) == 0) return &b->steps.data[i];
-    ArtifactStep step = {.kind = ARTIFACT_KERNEL, .name = name};
-    step.versions = ARENA_ARRAY(b->arena, ArtifactVersion, ARTIFACT_MAX_VERSIONS);
-    VEC_PUSH(b->arena, &b->steps, step);
-    VEC_PUSH(b->arena, &b->orders, ir_func_int(f, IR_FN_STEP, 0));
-    return &b->steps.data[b->steps.len - 1];
-}
-
-static void sort_steps(Build *b) {
-    for (size_t i = 1; i < b->steps.len; i++)
-        for (size_t j = i; j > 0 && b->orders.data[j - 1] > b->orders.data[j]; j--) {
-            ArtifactStep step = b->steps.data[j];
-            int64_t order = b->orders.data[j];
-            b->steps.data[j] = b->steps.data[j - 1];
-            b->orders.data[j] = b->orders.data[j - 1];
-            b->steps.data[j - 1] = step;
-            b->orders.data[j - 1] = order;
-        }
+static void build_step(Build *b, const IrStep *from, ArtifactStep *step) {
+    *step = (ArtifactStep){.kind = ARTIFACT_KERNEL, .name = emit_step_name(b->arena, from->versions[0])};
+    step->versions = ARENA_ARRAY(b->arena, ArtifactVersion, ARTIFACT_MAX_VERSIONS);
+    if (from->version_count > ARTIFACT_MAX_VERSIONS) fail(b, "the step '%s' has more than four versions", step->name);
+    for (unsigned i = 0; i < from->version_count && !b->error; i++)
+        step->versions[step->version_count++] = build_version(b, from->versions[i]);
 }
 
 static void build_steps(Build *b) {
-    for (const IrFunc *f = next_kernel(b->spec->kernels->first); f && !b->error; f = next_kernel(f->next)) {
-        ArtifactStep *step = find_step(b, f, emit_step_name(b->arena, f));
-        if (step->version_count == ARTIFACT_MAX_VERSIONS)
-            fail(b, "the step '%s' has more than four versions", step->name);
-        else
-            step->versions[step->version_count++] = build_version(b, f);
-    }
-    sort_steps(b);
-    b->a->steps = b->steps.data;
-    b->a->step_count = b->steps.len;
-    if (!b->steps.len) fail(b, "the module '%s' holds no kernel", b->spec->name);
+    IrPlan plan = ir_plan(b->arena, b->spec->kernels, IR_LEVEL_KERNEL);
+    b->a->steps = ARENA_ARRAY(b->arena, ArtifactStep, plan.step_count + 1);
+    for (size_t i = 0; i < plan.step_count && !b->error; i++) build_step(b, &plan.steps[i], &b->a->steps[b->a->step_count++]);
+    if (!plan.step_count) fail(b, "the module '%s' holds no kernel", b->spec->name);
 }
 
 /* ---- The rest ---- */

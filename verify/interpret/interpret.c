@@ -1,4 +1,5 @@
 #include "interpret_internal.h"
+#include "plan.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -291,28 +292,20 @@ static bool guard_holds(const IrFunc *f, const Sizes *sizes) {
     return !f->guard || (sizes_eval(sizes, f->guard, &value) && value > 0);
 }
 
-static bool ran_before(const IrModule *m, const IrFunc *f) {
-    for (const IrFunc *g = m->first; g != f; g = g->next)
-        if (g->level == f->level && strcmp(ir_func_kernel(g), ir_func_kernel(f)) == 0) return true;
-    return false;
-}
-
-static bool run_kernel(Launch *l, const IrFunc *first, const char **error) {
-    for (const IrFunc *f = first; f; f = f->next) {
-        if (f->level != first->level || strcmp(ir_func_kernel(f), ir_func_kernel(first)) != 0) continue;
-        const Sizes *sizes = sizes_bind(l->arena, f, l->args->sizes, error);
+static bool run_step(Launch *l, const IrStep *step, const char **error) {
+    for (unsigned i = 0; i < step->version_count; i++) {
+        const Sizes *sizes = sizes_bind(l->arena, step->versions[i], l->args->sizes, error);
         if (!sizes) return false;
-        if (guard_holds(f, sizes)) return run_func(l, f, error);
+        if (guard_holds(step->versions[i], sizes)) return run_func(l, step->versions[i], error);
     }
-    *error = arena_printf(l->arena, "no version of the kernel %s serves these sizes", ir_func_kernel(first));
+    *error = arena_printf(l->arena, "no version of the kernel %s serves these sizes", step->name);
     return false;
 }
 
 bool interpret_module(Arena *arena, const IrModule *m, const InterpretArgs *args, const char **error) {
     Launch launch = {.arena = arena, .args = args};
-    for (const IrFunc *f = m->first; f; f = f->next) {
-        if (f->level == IR_LEVEL_GRAPH || ran_before(m, f)) continue;
-        if (!run_kernel(&launch, f, error)) return false;
-    }
+    IrPlan plan = ir_plan(arena, m, IR_LEVEL_TILE | IR_LEVEL_KERNEL);
+    for (size_t i = 0; i < plan.step_count; i++)
+        if (!run_step(&launch, &plan.steps[i], error)) return false;
     return return_placed(&launch, error);
 }
