@@ -271,7 +271,7 @@ static double *embed(void *context, const char *const *texts, size_t count, size
     if (w.texts && w.vectors && places) {
         for (size_t i = 0; i < count; i++) places[i] = place_of(&w, texts[i]);
         find_vectors(e, model, &w);
-        if (ask_vectors(e, &w)) all = malloc(count * w.size * sizeof *all);
+        if (ask_vectors(e, &w)) all = malloc((count * w.size + 1) * sizeof *all);
     }
     for (size_t i = 0; all && i < count; i++) memcpy(all + i * w.size, w.vectors[places[i]], w.size * sizeof *all);
     for (size_t i = 0; all && e->store && i < w.count; i++) store_put_vector(e->store, model, w.texts[i], w.vectors[i], w.size);

@@ -663,7 +663,7 @@ void search_run(const SearchOptions *options, SearchResult *result) {
         finish(&l);
         report(&l, true);
     }
-    for (size_t i = 0; i < l.s.count; i++) candidate_release(&l.s.list[i]);
+    for (size_t i = 0; l.s.list && i < l.s.count; i++) candidate_release(&l.s.list[i]);
     proposer_destroy(rules);
     pool_destroy(l.s.pool);
     sketchc_free(l.s.machine);

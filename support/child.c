@@ -128,6 +128,7 @@ static double waited_by(pid_t pid) {
     for (struct dirent *e; threads && (e = readdir(threads));) {
         char file[sizeof e->d_name + 16], text[128] = "";
         snprintf(file, sizeof file, "%s/schedstat", e->d_name);
+        /* NOLINTNEXTLINE(*StdCLibraryFunctions): of no descriptor nothing is there */
         int fd = openat(dirfd(threads), file, O_RDONLY | O_CLOEXEC);
         ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
         if (fd >= 0) close(fd);

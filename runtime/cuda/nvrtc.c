@@ -91,7 +91,7 @@ RtError nvrtc_compile(const char *source, const char *arch, unsigned max_registe
     const char *flags[] = {arch_flag,         "--std=c++17",      "--fmad=false", "--ftz=false",
                            "--prec-div=true", "--prec-sqrt=true", include_flag,   cap_flag};
     if (n.create(&program, source, "kernel.cu", 0, NULL, NULL) != 0) return rt_error(RT_BUILD_FAILED, "NVRTC cannot take the code");
-    RtError e = rt_ok();
+    RtError e;
     if (n.compile(program, (int)COUNT_OF(flags) - (max_registers ? 0 : 1), flags) != 0)
         e = log_error(&n, program);
     else

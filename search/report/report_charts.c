@@ -44,14 +44,14 @@ static size_t steps_of(const Axis *a, double *steps, size_t most) {
     size_t count = 0;
     if (!a->log || a->high / a->low < 4) {
         double step = step_of(a->high - a->low);
-        /* NOLINTNEXTLINE(bugprone-float-loop-counter): a mark more or less at an end is no fault */
+        /* NOLINTNEXTLINE(bugprone-float-loop-counter,*FloatLoopCounter): a mark more or less at an end is no fault */
         for (double v = ceil(a->low / step - 1e-9) * step; v <= a->high * (1 + 1e-9); v += step) count = add_step(steps, count, most, v, a);
         return count;
     }
     static const double tens[] = {1, 2, 5};
     double decades = log10(a->high / a->low), stride = ceil(decades / MOST_STEPS);
     size_t of_ten = decades < 3 ? 3 : 1;
-    /* NOLINTNEXTLINE(bugprone-float-loop-counter): whole numbers */
+    /* NOLINTNEXTLINE(bugprone-float-loop-counter,*FloatLoopCounter): whole numbers */
     for (double p = floor(log10(a->low)); p <= ceil(log10(a->high)); p += stride)
         for (size_t i = 0; i < of_ten; i++) count = add_step(steps, count, most, tens[i] * pow(10, p), a);
     return count;

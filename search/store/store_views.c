@@ -113,8 +113,8 @@ static void put_json(void *out, const StoreRow *row) {
 static void put_text(void *out, const StoreRow *row) {
     bool first = true;
     for (int i = 0; i < sqlite3_column_count(row->q); i++) {
+        int kind = sqlite3_column_type(row->q, i); /* before the text, which may convert the value */
         const char *name = sqlite3_column_name(row->q, i), *text = (const char *)sqlite3_column_text(row->q, i);
-        int kind = sqlite3_column_type(row->q, i);
         if (kind == SQLITE_BLOB || (text && strchr(text, '\n'))) continue;
         if (!first) str_append_char(out, ' ');
         first = false;
@@ -129,7 +129,7 @@ static void put_text(void *out, const StoreRow *row) {
         else if (strstr(name, "hash") || strcmp(name, "winner") == 0)
             str_printf(out, "%.8s", text && *text ? text : "-");
         else if (kind == SQLITE_TEXT)
-            str_append(out, *text ? text : "-");
+            str_append(out, text && *text ? text : "-");
         else
             str_printf(out, "%s=%s", name, text ? text : "-");
     }
