@@ -1,7 +1,8 @@
 """One small kernel for each hardware instruction that kernels use, made from the rows of ir/atoms.def, ir/wgmma.def and
 emit/async.def, against the same operation on whole tensors. A row of those tables without a kernel fails.
 
-atoms.py ROOT interpret PASS_CHECK     each interpreted on small integers, equal to the reference evaluator's result
+atoms.py ROOT interpret PASS_CHECK     each interpreted on small integers, equal to the reference evaluator's result (under the
+                                       sanitizers a third of them a day)
 atoms.py ROOT assemble KERNEL_TOOL     as PTX by ptxas and as CUDA C by nvcc, for the architecture that it needs; half of them a day
 atoms.py ROOT run KERNEL_TOOL          on the device: both codes' results equal the reference, and each other, bit for bit
 atoms.py ROOT pack KERNEL_TOOL FOLDER [ARCH]   both codes assembled for ARCH (sm_90a), without a device
@@ -783,8 +784,8 @@ def main():
         return 0
     if mode == "device":
         return device(table, program[0], pathlib.Path(program[1]))
-    if mode == "assemble":
-        table = daily.drawn(table, 2)
+    if mode == "assemble" or (mode == "interpret" and os.environ.get("SANITIZED")):
+        table = daily.drawn(table, 2 if mode == "assemble" else 3)
     if mode == "cuda" and len(program) > 1:
         first, step = map(int, program.pop().split("/"))
         table = table[first - 1::step]
