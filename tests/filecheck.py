@@ -13,7 +13,7 @@ A test file is one of two kinds:
               SANITIZED is not set, else only takes its input); `ragged CMD` (a long verify: every other day, by
               the file's name, at ragged sizes, too; where SANITIZED is set at no ragged sizes and cases up to 10 MB);
               `$(drawn N FILES)`: every N-th file, by the day's seed (tests/daily.py), all of them in the long run;
-              N may be $FEW: 3 where SANITIZED is set, else 1.
+              N may be $FEW: 3 where SANITIZED is set, else 2.
   goldens     a .sketch file without RUN lines: `sketchc FILE -o %t ARGS` exits with STATUS and
               writes exactly FILE.err to standard error. `ARGS:` (default: none) and
               `STATUS:` (default: 1) are comment lines of the file.
@@ -124,7 +124,7 @@ class Runner:
         env["DRAW_SEED"] = str(daily.seed_of(os.environ.get("SKETCHC_TEST_SEED", "1")))
         if os.environ.get("SKETCHC_TEST_LONG") == "1":
             env["DRAW_ALL"] = "1"
-        env["FEW"] = "3" if os.environ.get("SANITIZED") else "1"
+        env["FEW"] = "3" if os.environ.get("SANITIZED") else "2"
         if os.environ.get("SANITIZED"):
             env["NO_RAGGED"] = "--no-ragged --max-bytes=10000000"
         elif not daily.draws(folder.name, 2):
