@@ -73,7 +73,7 @@ static void occupancy(const CostMachine *m, const CostLaunch *l, CostEstimate *e
     e->blocks_per_sm = m->blocks_sm;
     e->limit = "blocks";
     if (warps) lower(m->threads_sm / (warps * WARP), "threads", e);
-    if (l->registers) {
+    if (warps && l->registers) {
         int64_t warp = (l->registers * WARP + REGISTER_UNIT - 1) / REGISTER_UNIT * REGISTER_UNIT;
         lower(m->registers_sm / (warp * warps), "registers", e);
     }

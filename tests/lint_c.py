@@ -22,7 +22,7 @@ TIDY = "clang-tidy-22"
 A_DAY = 30
 TOGETHER = 12  # files of one process
 # Whose findings have been looked into; others join as theirs are.
-ANALYZED = ("api", "llm", "search")
+ANALYZED = ("api", "llm", "model", "search")
 PLANTED = """int size_of(const char *text);
 int size_of(const char *text) {
     int *gone = 0;

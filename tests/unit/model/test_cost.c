@@ -47,6 +47,9 @@ static void check_limits(void) {
     CHECK_STR(cost_estimate(&machine, &l).limit, "shared memory");
     l = copy(0, 256, 16);
     CHECK(cost_estimate(&machine, &l).roof == COST_EMPTY && cost_estimate(&machine, &l).seconds == machine.launch);
+    /* Of a launch without threads registers say nothing. */
+    l = (CostLaunch){.blocks = 1, .registers = 64};
+    CHECK(cost_estimate(&machine, &l).blocks_per_sm == machine.blocks_sm);
 }
 
 /* 133 blocks on 132 multiprocessors, one each: the last one runs alone. */
