@@ -65,6 +65,7 @@ const char *api_rewrites(sketchc_unit *unit, IrModule *module, const sketchc_opt
 static const char *asked_rewrites(sketchc_unit *unit, IrFunc *graph, const DesignStyle *style) {
     if (style->staging != STAGE_PACKED) return NULL;
     RewriteCounts counts = rewrite_graph(unit->arena, graph, &(RewriteOptions){.only = "packs"});
+    rewrite_graph(unit->arena, graph, &(RewriteOptions){.only = "planes", .tile = style->inner});
     return rewrite_counts_all(&counts) ? NULL : "no factor of a product is read through a window";
 }
 

@@ -73,12 +73,14 @@ typedef struct {
     int64_t value;
 } DesignConstexpr;
 
-/* An axis of the results that two axes of the nest stand for: index = size * first + second. One of the two is a phase. */
+/* An axis of the results that two axes of the nest stand for, index = size * first + second, of which one is a phase; or one of two that one axis of the nest stands for. */
 typedef struct {
     const Aff *first, *second; /* the axes' variables */
     const Aff *rows;           /* extent of the first one */
     const Aff *size;           /* null: one axis stands for it */
     bool strided;              /* the second one is the phase */
+    const Aff *row;            /* this axis and the next one are one, with so many indices for each of this one; null: not so */
+    bool follows;              /* of two that are one it is the second */
 } DesignSplit;
 
 /* Results of one shape that are computed together. */

@@ -24,6 +24,20 @@ static const IrOp *only_element(const IrOp *op) {
     return e && e->opcode == IR_GRAPH_ELEMENT && e->operands[0]->def ? e : NULL;
 }
 
+/* The factor of `first * row + second`; null: the expression is another. */
+static const Aff *row_of(Design *d, const Aff *e, const IrValue *first, const IrValue *second) {
+    AffCtx *c = d->module->affs;
+    const Aff *zero = aff_const(c, 0), *rows = notation_with(d->module, e, second, zero);
+    const Aff *row = aff_sub(c, notation_with(d->module, rows, first, aff_const(c, 1)), notation_with(d->module, rows, first, zero));
+    const Aff *whole = aff_add(c, aff_mul(c, row, aff_var(c, first, first->name)), aff_var(c, second, second->name));
+    return whole == e && !aff_depends_on(row, first) ? row : NULL;
+}
+
+/* How many axes of the nest, or of what is dealt out, an axis of the results begins. */
+static unsigned axes_of(const DesignSplit *s) {
+    return s->follows ? 0 : s->size ? 2 : 1;
+}
+
 /* Is every index of the element one of the notation's, in order, or the two parts of one? */
 static bool dealt(Design *d, const IrOp *op, const IrOp *element, DesignSplit *splits) {
     unsigned at = 1, found = 0;
@@ -33,6 +47,13 @@ static bool dealt(Design *d, const IrOp *op, const IrOp *element, DesignSplit *s
         const Aff *e = ir_aff_of(d->module, element->operands[at]);
         splits[i] = (DesignSplit){0};
         if (is_arg(e, arg)) continue;
+        const Aff *row = i + 1 < op->operand_count ? row_of(d, e, arg, op->regions[0]->args[i + 1]) : NULL;
+        if (row) {
+            splits[i] = (DesignSplit){.row = row, .rows = element->operands[0]->type->extents[at - 1]};
+            splits[++i] = (DesignSplit){.follows = true};
+            found++;
+            continue;
+        }
         if (++at >= element->operand_count) return false;
         const Aff *next = ir_aff_of(d->module, element->operands[at]);
         bool strided = is_part(e, AFF_MOD, arg) && is_part(next, AFF_FLOORDIV, arg);
@@ -51,8 +72,9 @@ static void add_inner(Design *d, const IrOp *op, const IrOp *element) {
     const IrOp *from = element->operands[0]->def, *again = only_element(from);
     if (!again || !dealt(d, from, again, inner)) return;
     for (unsigned i = 0, at = 0; i < op->operand_count; i++) {
-        at += d->splits[i].size ? 2 : 1;
-        if (!d->splits[i].size) d->splits[i] = inner[at - 1];
+        bool own = d->splits[i].size || d->splits[i].row || d->splits[i].follows;
+        at += axes_of(&d->splits[i]);
+        if (!own) d->splits[i] = inner[at - 1];
     }
 }
 
@@ -111,13 +133,28 @@ static bool add_split(Design *d, unsigned i) {
     return true;
 }
 
+/* One axis for this one of the results and the next. */
+static bool add_merged(Design *d, unsigned i) {
+    AffCtx *c = d->module->affs;
+    DesignSplit *s = &d->splits[i];
+    DesignAxis *axis = design_axis_add(d, s->rows, false);
+    if (!axis) return false;
+    if (!d->facts) d->facts = aff_facts_create(d->arena, c);
+    s->first = axis->var;
+    d->place[i] = aff_floordiv(c, axis->var, s->row);
+    d->place[i + 1] = aff_mod(c, axis->var, s->row);
+    return true;
+}
+
 bool design_outer_axes(Design *d, const IrType *type) {
     d->facts = NULL;
     d->rank = type->rank;
     d->extents = type->extents;
     for (unsigned i = 0; i < type->rank; i++) {
-        if (d->splits[i].size) {
-            if (!add_split(d, i)) return false;
+        const DesignSplit *s = &d->splits[i];
+        if (s->follows) continue;
+        if (s->size || s->row) {
+            if (s->size ? !add_split(d, i) : !add_merged(d, i)) return false;
             continue;
         }
         DesignAxis *axis = design_axis_add(d, type->extents[i], false);
@@ -132,6 +169,7 @@ const Aff *design_parts(Design *d, const Aff *e) {
     AffCtx *c = d->module->affs;
     for (unsigned i = 0; i < d->rank; i++) {
         const DesignSplit *s = &d->splits[i];
+        if (s->row) e = notation_replace(c, e, aff_add(c, aff_mul(c, s->row, d->place[i]), d->place[i + 1]), s->first);
         if (!s->size) continue;
         e = notation_replace(c, e, aff_floordiv(c, d->place[i], s->size), s->first);
         e = notation_replace(c, e, aff_mod(c, d->place[i], s->size), s->second);
@@ -155,7 +193,7 @@ static void add_dim(Design *d, Str *head, Str *index, Str *slices, unsigned at, 
         return;
     }
     str_printf(index, "%s%s", between, design_aff_text(d, d->place[i]));
-    for (unsigned k = 0; k < (s->size ? 2 : 1); k++) {
+    for (unsigned k = 0; k < axes_of(s); k++) {
         const char *name = axes[k]->single ? arena_printf(d->arena, "s%u", i) : axes[k]->name;
         str_printf(head, "%s%s: %s", k ? ", " : between, name, design_aff_text(d, axes[k]->extent));
         str_printf(slices, "%s%s", k ? ", " : between, design_slice(d, axes[k]));
@@ -167,8 +205,12 @@ const char *design_target(Design *d, const char *name) {
     str_init(&head);
     str_init(&index);
     str_init(&slices);
-    for (unsigned i = 0, at = 0; i < d->rank; at += d->splits[i++].size ? 2 : 1) add_dim(d, &head, &index, &slices, at, i);
-    if (d->outer_count > d->rank) {
+    bool apart = false;
+    for (unsigned i = 0, at = 0; i < d->rank; at += axes_of(&d->splits[i++])) {
+        add_dim(d, &head, &index, &slices, at, i);
+        apart |= d->splits[i].size || d->splits[i].row;
+    }
+    if (apart) {
         const char *view = arena_printf(d->arena, "V%u", d->view_count++);
         str_printf(d->views, "    view %s[%s] = %s[%s]\n", view, head.data, name, index.data);
         name = view;

@@ -41,6 +41,8 @@ typedef struct {
     bool apart;
     /* What is folded goes through workspaces: of axes that are folded together the last one, or two, are folded first. */
     bool workspaces;
+    /* Elements along the innermost axis of a tile: what is shorter is laid behind each other. */
+    int64_t tile;
 } RewriteOptions;
 
 /* Rewrites a graph function in place until nothing fits. */
