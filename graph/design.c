@@ -325,9 +325,10 @@ bool design_is_stored(const IrValue *v) {
 
 static const char *add_workspace(Design *d, IrValue *v) {
     const char *name = design_free_name(d, arena_printf(d->arena, "W%zu", d->staged.len));
+    const IrType *t = design_declared(d, name, v->type);
     Str shape;
     str_init(&shape);
-    for (unsigned i = 0; i < v->type->rank; i++) str_printf(&shape, "%s%s", i ? ", " : "", design_aff_text(d, v->type->extents[i]));
+    for (unsigned i = 0; i < t->rank; i++) str_printf(&shape, "%s%s", i ? ", " : "", design_aff_text(d, t->extents[i]));
     str_printf(d->nests, "    %s = alloc([%s], dtype=%s)\n", name, shape.data, dtype_name(v->type->dtype));
     str_release(&shape);
     VEC_PUSH(d->arena, &d->staged, (DesignStaged){v, name});
@@ -352,16 +353,6 @@ bool design_stage(Design *d, IrValue *v) {
     return design_staged_name(d, v) || design_stage_together(d, 1, &v);
 }
 
-/* Are there products with one row or column? Not where a value runs along an axis, or stands in an order: it needs the axis. */
-static bool has_singles(const IrFunc *f) {
-    bool found = false;
-    for (const IrOp *op = f->body->first; op; op = op->next) {
-        if (op->opcode == IR_GRAPH_SCAN || op->opcode == IR_GRAPH_SORT) return false;
-        found |= op->opcode == IR_GRAPH_CONTRACT && !design_is_matrix_product(op);
-    }
-    return found;
-}
-
 /* ---- The sketch ---- */
 
 static void print_symbols(Design *d, Str *out) {
@@ -377,7 +368,8 @@ static void print_symbols(Design *d, Str *out) {
     if (n) str_append(out, ";\n");
 }
 
-static void print_tensor(Design *d, const char *name, const IrType *t, unsigned *n, Str *out) {
+static void print_tensor(Design *d, const char *name, const IrType *type, unsigned *n, Str *out) {
+    const IrType *t = design_declared(d, name, type);
     str_printf(out, "%s%s[", (*n)++ ? ", " : "    tensors: ", name);
     for (unsigned i = 0; i < t->rank; i++) str_printf(out, "%s%s", i ? ", " : "", design_aff_text(d, t->extents[i]));
     str_printf(out, "]: %s", dtype_name(t->dtype));
@@ -436,7 +428,7 @@ static bool write_all(Design *d, DesignRemedy *remedy) {
         design_stage_folds(d);
     size_t count = design_group_results(d, remedy->apart, nests); /* behind what makes one fold two */
     if (!d->error) write_results(d, nests, count);
-    return design_remedy(d, nests, count, remedy);
+    return design_remedy(d, nests, count, remedy) || d->merges->grew;
 }
 
 static uint64_t updated(const IrFunc *f, const bool *live) {
@@ -456,6 +448,7 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const Desi
     Design d;
     const bool *live = design_live_params(arena, f);
     DesignRemedy remedy = {.kept = options->copies ? updated(f, live) : 0};
+    DesignMerges merges = {0};
     bool again = true;
     str_init(&views);
     str_init(&nests);
@@ -464,14 +457,16 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const Desi
         str_release(&nests);
         str_init(&views);
         str_init(&nests);
+        merges.grew = false;
         d = (Design){.arena = arena,
                      .module = f->module,
                      .f = f,
                      .style = style,
                      .vectors = options->vectors && !style->naive,
-                     .singles = has_singles(f),
+                     .singles = design_has_singles(f),
                      .live = live,
                      .variant = variant_of(style),
+                     .merges = &merges,
                      .inout = updated(f, live),
                      .views = &views,
                      .all_views = &views,

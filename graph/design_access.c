@@ -220,7 +220,7 @@ static void note_axes(Design *d, const IrType *type, const Aff *const *index) {
     }
 }
 
-DesignTile design_load(Design *d, const char *tensor, const IrType *type, const Aff *const *index, const double *pad) {
+static DesignTile load_declared(Design *d, const char *tensor, const IrType *type, const Aff *const *index, const double *pad) {
     Access a[DESIGN_RANK];
     DesignAxis *axes[DESIGN_RANK];
     unsigned rank = 0;
@@ -256,6 +256,25 @@ DesignTile design_load(Design *d, const char *tensor, const IrType *type, const 
     if (!pad || packed) set_ends(rank, axes); /* zeros behind the end of a sum add nothing */
     str_release(&slices);
     return t;
+}
+
+/* Rows that are one axis: a slice where the index is one, else a view that says where each of them ends. */
+static DesignTile load_merged(Design *d, const DesignMerge *m, const IrType *type, const Aff *const *index) {
+    const Aff *merged[DESIGN_RANK];
+    bool slices = true;
+    design_merged_index(d, m, type, index, merged);
+    for (unsigned i = 0; i < m->type->rank; i++) {
+        Access a = access_of(d, merged[i]);
+        slices &= !a.axis || fits(&a, m->type->extents[i]);
+    }
+    return slices ? load_declared(d, m->tensor, m->type, merged, NULL) : load_view(d, m->tensor, m->type, merged, NULL);
+}
+
+DesignTile design_load(Design *d, const char *tensor, const IrType *type, const Aff *const *index, const double *pad) {
+    const DesignMerge *m = design_merge_of(d, tensor);
+    if (!m) return load_declared(d, tensor, type, index, pad);
+    if (pad) design_fail(d, "elements beside a tensor whose axes are one in the sketch");
+    return pad ? (DesignTile){0} : load_merged(d, m, type, index);
 }
 
 /* ---- Indices as values ---- */
@@ -312,6 +331,7 @@ DesignTile design_index_tile(Design *d, const Aff *e, Dtype dtype) {
 
 static const char *base_name(Design *d, IrValue *tensor) {
     const char *name = design_source(d, tensor, NULL);
+    if (name && design_merge_of(d, name)) design_fail(d, "an index from data of a tensor whose axes are one in the sketch");
     if (name) return name;
     return design_stage(d, tensor) ? design_staged_name(d, tensor) : "";
 }

@@ -121,6 +121,12 @@ static const char *text_of(const Binding *b, const LibraryLine *l, size_t first,
     return copy;
 }
 
+static const LibraryAxis *axis_named(const LibraryMatch *m, const char *symbol) {
+    unsigned i = 0;
+    while (i + 1 < m->count && strcmp(m->axes[i].symbol, symbol) != 0) i++;
+    return &m->axes[i];
+}
+
 /* ---- Factors ---- */
 
 /* Does the broadcast only add axes? */
@@ -146,27 +152,59 @@ static IrValue *behind_move(const IrValue *v, Factor *f) {
     return op->operands[0];
 }
 
+/* Where the axis of the factor stands in the tensor. */
+static unsigned place_of(const Factor *f, unsigned axis) {
+    unsigned i = 0;
+    while (i + 1 < f->rank && f->axes[i] != axis) i++;
+    return i;
+}
+
+/* A tensor with the rows as one axis: the operand's own, declared so, or a workspace. */
+static bool find_rows(Binding *b, IrValue *v, Factor *f, const LibraryAxis *rows) {
+    Design *d = b->d;
+    unsigned first = place_of(f, rows->at[0][0]);
+    for (unsigned i = 1; i < rows->count; i++)
+        if (place_of(f, rows->at[0][i]) != first + i) return design_fail(d, "rows of a factor that do not lie one behind the other");
+    f->name = design_source(d, v, NULL);
+    if (f->name && (!v->def || design_merge_of(d, f->name))) return design_merge(d, f->name, v->type, first, rows->count);
+    IrValue *flat = design_make_reshape(d, v, design_merged_type(d, v->type, first, rows->count), b->product);
+    if (!design_stage(d, flat)) return false;
+    f->name = design_staged_name(d, flat);
+    return true;
+}
+
 /* The tensor or workspace that holds the operand, behind what only moves it. */
-static bool find_factor(Design *d, IrValue *v, Factor *f) {
+static bool find_factor(Binding *b, unsigned side) {
+    Design *d = b->d;
+    Factor *f = &b->factors[side];
+    IrValue *v = b->product->operands[side];
     f->rank = v->type->rank;
     for (unsigned i = 0; i < f->rank; i++) f->axes[i] = i;
     for (IrValue *from = v; from && !design_home(d, v);) {
         from = behind_move(v, f);
         if (from) v = from;
     }
+    const LibraryAxis *rows = axis_named(b->match, b->match->sketch->tensors.data[0].axes[1]);
+    if (side == 0 && rows->count > 1) return find_rows(b, v, f, rows);
     f->name = design_source(d, v, NULL);
     if (!f->name && !design_stage(d, v)) return false;
     if (!f->name) f->name = design_staged_name(d, v);
     return true;
 }
 
-/* ---- Slices ---- */
-
-static const LibraryAxis *axis_named(const LibraryMatch *m, const char *symbol) {
-    unsigned i = 0;
-    while (i + 1 < m->count && strcmp(m->axes[i].symbol, symbol) != 0) i++;
-    return &m->axes[i];
+/* The results are stored with those axes as one that a loop of the sketch has as one. */
+static void merge_results(const Binding *b) {
+    const IrType *t = b->product->results[0].type;
+    for (unsigned i = 0; i < b->match->count; i++) {
+        const LibraryAxis *a = &b->match->axes[i];
+        bool stored = a->count > 1 && a->at[2][0] != a->at[2][1];
+        for (unsigned k = 0; stored && k < b->results->count; k++)
+            design_merge(b->d, b->results->names[k], ir_type_with_dtype(b->d->module, t, b->results->values[k]->type->dtype), a->at[2][0],
+                         a->count);
+    }
 }
+
+/* ---- Slices ---- */
 
 /* What stands in the brackets that open at `i`, by axis of the file's tensor. */
 static size_t read_slices(const Binding *b, const LibraryLine *l, size_t i, const LibraryTensor *t, Slice *slices) {
@@ -268,8 +306,9 @@ static void print_load(Binding *b, const LibraryLine *l, unsigned side) {
     for (unsigned i = 0; i < f->rank; i++) {
         unsigned which = 0, k = tensor_axis(b, side, f->axes[i], &which);
         const LibraryAxis *a = axis_named(b->match, t->axes[k]);
+        if (slices[k].begin && which) continue; /* of an axis that is one with those before */
         if (slices[k].begin) turned |= k < last, last = k;
-        str_printf(&text, "%s%s", i ? ", " : "", slices[k].begin ? slices[k].text : point_of(d, a, which, slices[k].text));
+        str_printf(&text, "%s%s", text.len ? ", " : "", slices[k].begin ? slices[k].text : point_of(d, a, which, slices[k].text));
     }
     const Shape *shape = shape_of(b, tile);
     if (turned && shape && shape->rank == 2 && !shape->turned) {
@@ -314,15 +353,11 @@ static void set_index(Design *d, const LibraryAxis *a, const DesignAxis *axis, c
     }
 }
 
-static const char *result_slices(Design *d, unsigned rank, const Aff *const *index) {
+/* The axes of the nest are those of the result, in its order. */
+static const char *result_slices(Design *d) {
     Str text;
     str_init(&text);
-    for (unsigned i = 0; i < rank; i++) {
-        const char *one = design_aff_text(d, index[i]);
-        for (unsigned k = 0; k < d->axis_count; k++)
-            if (d->axes[k]->var == index[i]) one = design_slice(d, d->axes[k]);
-        str_printf(&text, "%s%s", i ? ", " : "", one);
-    }
+    for (unsigned i = 0; i < d->axis_count; i++) str_printf(&text, "%s%s", i ? ", " : "", design_slice(d, d->axes[i]));
     const char *copy = arena_strdup(d->arena, text.data);
     str_release(&text);
     return copy;
@@ -364,8 +399,7 @@ static void print_store(Binding *b, const LibraryLine *l) {
         DesignTile tile = design_value(d, v, index);
         if (!d->error) tile = design_storable(d, tile, v->type, rank, axes);
         if (d->error) return;
-        design_line(d, "store(%s -> %s[%s]%s", tile.text, b->results->names[i], result_slices(d, v->type->rank, index),
-                    text_of(b, l, end + 1, l->count));
+        design_line(d, "store(%s -> %s[%s]%s", tile.text, b->results->names[i], result_slices(d), text_of(b, l, end + 1, l->count));
     }
 }
 
@@ -454,7 +488,8 @@ bool design_bind(Design *d, IrOp *product, const DesignResults *r) {
     Str body;
     if (!design_match(d, product, &match)) return design_fail(d, "no sketch of the library makes the product");
     for (unsigned i = 0; i < 2; i++)
-        if (!find_factor(d, product->operands[i], &b.factors[i])) return false;
+        if (!find_factor(&b, i)) return false;
+    merge_results(&b);
     d->bound_count++;
     bind_names(&b);
     design_begin_nest(d, &around, r, &body);

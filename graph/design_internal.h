@@ -98,6 +98,17 @@ typedef struct {
     uint64_t kept;  /* what its tensor holds at first is copied to a workspace */
 } DesignRemedy;
 
+/* A tensor that the sketch declares with fewer axes than the operator: neighbouring ones are one. */
+typedef struct {
+    const char *tensor;
+    const IrType *type;       /* as declared */
+    unsigned to[DESIGN_RANK]; /* which of its axes each axis is part of */
+} DesignMerge;
+typedef struct {
+    VEC(DesignMerge) all;
+    bool grew; /* what has been written has to be written again */
+} DesignMerges;
+
 /* Axes of a product that are one axis of a sketch of the library. */
 typedef struct {
     const char *symbol; /* its extent in the file */
@@ -158,6 +169,7 @@ typedef struct {
     const bool *live;              /* by parameter: the results are made of it */
     const LibrarySketch **library; /* once it was asked for */
     const IrOp *bound;             /* the product whose sketch of the library is being printed */
+    DesignMerges *merges;          /* of this writing and those before */
     unsigned variant;              /* which of the values that a sketch of the library lists for a constexpr */
     bool varied;                   /* one has so many */
     unsigned bound_count;          /* such nests, this one included */
@@ -241,6 +253,8 @@ bool design_has_product(const Design *d, const IrValue *v);
 /* design_steps.c: nests of their own for what folds hand to each other. */
 bool design_folds(const IrOp *op); /* does it reduce, or run along an axis? */
 bool design_folds_anything(const IrFunc *f);
+/* Are there products with one row or column? Not where a value runs along an axis, or stands in an order: it needs the axis. */
+bool design_has_singles(const IrFunc *f);
 void design_stage_folds(Design *d);
 
 /* design_library.c: products by sketches of the library. */
@@ -250,6 +264,18 @@ bool design_match(Design *d, const IrOp *product, LibraryMatch *m);
 IrOp *design_anchor(Design *d, const IrValue *v);
 /* Puts into workspaces what folds, moves and other products read of such products. */
 void design_stage_library(Design *d);
+
+/* design_merge.c: tensors that are declared with fewer axes. */
+const DesignMerge *design_merge_of(const Design *d, const char *tensor); /* null: as the operator has it */
+/* From now on `count` axes from `first` on are one. False where it has been declared otherwise. */
+bool design_merge(Design *d, const char *tensor, const IrType *type, unsigned first, unsigned count);
+const IrType *design_merged_type(Design *d, const IrType *type, unsigned first, unsigned count);
+/* The type that the sketch declares the tensor with. */
+const IrType *design_declared(const Design *d, const char *tensor, const IrType *type);
+/* The value with some axes as one, made ahead of an operation. */
+IrValue *design_make_reshape(Design *d, IrValue *v, const IrType *t, IrOp *before);
+/* The index of a tensor's merged axes. */
+void design_merged_index(Design *d, const DesignMerge *m, const IrType *type, const Aff *const *index, const Aff **merged);
 
 /* design_bind.c: writes the nests that make the results, whose anchor is the product. */
 bool design_bind(Design *d, IrOp *product, const DesignResults *r);

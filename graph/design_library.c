@@ -66,9 +66,48 @@ static bool has_type(const IrValue *v, const LibraryTensor *t) {
     return v->type->kind == IR_TYPE_TENSOR && (strcmp(name, t->dtype) == 0 || (is_half(name) && is_half(t->dtype)));
 }
 
-/* Several axes of a batch are one loop; of all else each has one. */
+/* Several axes of a batch, or of rows, are one; of all else there is one each. */
 static bool fits(const LibraryAxis *a, unsigned in) {
-    return in == (LEFT | RIGHT | RESULT) || a->count == 1;
+    return in == (LEFT | RIGHT | RESULT) || a->count == 1 || (in == (LEFT | RESULT) && a->count > 1);
+}
+
+static LibraryAxis *axis_in(LibraryMatch *m, unsigned in) {
+    for (unsigned i = 0; i < m->count; i++)
+        if (tensors_with(m->sketch, m->axes[i].symbol) == in) return &m->axes[i];
+    return NULL;
+}
+
+/* Is the right factor the same for all of the batch? */
+static bool repeats(const IrOp *op, const LibraryAxis *batch) {
+    const IrOp *from = op->operands[1]->def;
+    const IrAttr *kept = from && from->opcode == IR_GRAPH_BROADCAST ? ir_attr(from, "axes") : NULL;
+    unsigned at;
+    for (unsigned i = 0; kept && i < batch->count; i++)
+        if (stands_in(kept, batch->at[1][i], &at)) return false;
+    return kept && batch->count;
+}
+
+/* Neighbours in the left factor and in the result, in this order. */
+static bool follow(const LibraryAxis *a) {
+    for (unsigned i = 1; i < a->count; i++)
+        if (a->at[0][i] != a->at[0][0] + i || a->at[2][i] != a->at[2][0] + i) return false;
+    return true;
+}
+
+/* A batch along which the right factor is repeated is more rows of the left one. */
+static void make_rows(LibraryMatch *m, const IrOp *op) {
+    LibraryAxis *batch = axis_in(m, LEFT | RIGHT | RESULT), *rows = axis_in(m, LEFT | RESULT);
+    if (!batch || !rows || !repeats(op, batch) || batch->count + rows->count > DESIGN_RANK) return;
+    LibraryAxis all = *batch;
+    all.symbol = rows->symbol;
+    for (unsigned i = 0; i < rows->count; i++, all.count++) {
+        all.extents[all.count] = rows->extents[i];
+        all.at[0][all.count] = rows->at[0][i];
+        all.at[2][all.count] = rows->at[2][i];
+    }
+    if (!follow(&all)) return;
+    *rows = all;
+    batch->count = 0;
 }
 
 static bool matches(const IrOp *op, const LibrarySketch *s, LibraryMatch *m) {
@@ -87,7 +126,9 @@ static bool matches(const IrOp *op, const LibrarySketch *s, LibraryMatch *m) {
             add_axes(op, in, a);
             if (!fits(a, in)) return false;
         }
-    return true;
+    make_rows(m, op);
+    const LibraryAxis *rows = axis_in(m, LEFT | RESULT), *batch = axis_in(m, LEFT | RIGHT | RESULT);
+    return (!rows || follow(rows)) && (!rows || !batch || rows->count < 2 || batch->count < 2);
 }
 
 static void read_library(Design *d) {

@@ -19,6 +19,15 @@ bool design_folds_anything(const IrFunc *f) {
     return false;
 }
 
+bool design_has_singles(const IrFunc *f) {
+    bool found = false;
+    for (const IrOp *op = f->body->first; op; op = op->next) {
+        if (op->opcode == IR_GRAPH_SCAN || op->opcode == IR_GRAPH_SORT) return false;
+        found |= op->opcode == IR_GRAPH_CONTRACT && !design_is_matrix_product(op);
+    }
+    return found;
+}
+
 static bool has_extent(const IrType *t, const Aff *extent) {
     for (unsigned i = 0; i < t->rank; i++)
         if (t->extents[i] == extent) return true;
