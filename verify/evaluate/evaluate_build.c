@@ -1,25 +1,11 @@
 /* Decodes a graph-level function into nodes at concrete sizes; every complaint is made here. */
-#include "evaluate_internal.h"
+#include "evaluate_build.h"
 #include "precision.h"
 
 #include <math.h>
 #include <string.h>
 
-typedef struct {
-    const IrValue *value;
-    Node *node;
-} Known;
-
-typedef struct {
-    Arena *arena;
-    const IrFunc *f;
-    const EvalBinding *binding;
-    Evaluator *ev;
-    const char *error;
-    VEC(Known) known;
-} Build;
-
-static bool fail(Build *b, const char *format, const char *what) {
+bool eval_decode_fail(Build *b, const char *format, const char *what) {
     if (!b->error) b->error = arena_printf(b->arena, "%s: %s", format, what);
     return false;
 }
@@ -49,7 +35,7 @@ static Node *new_node(Build *b, NodeKind kind, IrOpcode opcode, const IrType *ty
     node->opcode = opcode;
     node->id = b->ev->node_count++;
     if (!shape_of(b->binding->sizes, NULL, type, &node->shape))
-        fail(b, "a value has no valid shape at these sizes", ir_op_info(opcode)->name);
+        eval_decode_fail(b, "a value has no valid shape at these sizes", ir_op_info(opcode)->name);
     if (type->kind == IR_TYPE_SCALAR && type->is_index) node->shape.dtype = DTYPE_I64;
     node->is_real = dtype_is_float(node->shape.dtype);
     set_precision(node);
@@ -68,19 +54,19 @@ static void bind_input(Build *b, Node *node, const IrParam *param) {
         if (strcmp(input->shape.name, param->name) != 0) continue;
         if (input->shape.dtype != node->shape.dtype || input->shape.rank != node->shape.rank ||
             input->shape.elements != node->shape.elements)
-            fail(b, "the input's shape or dtype differs from the operator's", param->name);
+            eval_decode_fail(b, "the input's shape or dtype differs from the operator's", param->name);
         if (!input->data && !input->spec) break;
         node->input = input;
         return;
     }
-    fail(b, "the input has no data", param->name);
+    eval_decode_fail(b, "the input has no data", param->name);
 }
 
 static void bind_scalar(Build *b, Node *node, const IrParam *param) {
     double value = param->fallback;
     for (size_t i = 0; i < b->binding->scalar_count; i++)
         if (strcmp(b->binding->scalars[i].name, param->name) == 0) value = b->binding->scalars[i].value;
-    if (isnan(value)) fail(b, "the scalar has no value", param->name);
+    if (isnan(value)) eval_decode_fail(b, "the scalar has no value", param->name);
     node->value = node->is_real ? dtype_round(node->shape.dtype, value) : value;
     node->integer = node->is_real ? 0 : (int64_t)value;
 }
@@ -92,7 +78,7 @@ static void bind_symbol(Build *b, Node *node, const IrParam *param) {
             node->integer = sizes->values[i].value;
             return;
         }
-    fail(b, "the symbol has no value", param->name);
+    eval_decode_fail(b, "the symbol has no value", param->name);
 }
 
 static void decode_param(Build *b, unsigned i) {
@@ -112,7 +98,7 @@ static void decode_param(Build *b, unsigned i) {
         break;
     case IR_PARAM_WORKSPACE:
     case IR_PARAM_MAP:
-        fail(b, "a graph has no workspaces", param->name);
+        eval_decode_fail(b, "a graph has no workspaces", param->name);
         break;
     }
     know(b, arg, node);
@@ -125,7 +111,7 @@ static bool decode_operands(Build *b, Node *node, const IrOp *op) {
     node->operands = ARENA_ARRAY(b->arena, Node *, op->operand_count + 1);
     for (unsigned i = 0; i < op->operand_count; i++) {
         node->operands[i] = find_node(b, op->operands[i]);
-        if (!node->operands[i]) return fail(b, "an operand is used before it is known", ir_op_info(op->opcode)->name);
+        if (!node->operands[i]) return eval_decode_fail(b, "an operand is used before it is known", ir_op_info(op->opcode)->name);
     }
     return true;
 }
@@ -134,7 +120,7 @@ static void decode_const(Build *b, Node *node, const IrOp *op) {
     const IrAttr *value = ir_attr(op, "value");
     node->kind = NODE_SPLAT;
     if (!value) {
-        fail(b, "a constant has no value", "const");
+        eval_decode_fail(b, "a constant has no value", "const");
         return;
     }
     bool number = value->kind == IR_ATTR_FLOAT;
@@ -148,38 +134,26 @@ static void decode_lanewise(Build *b, Node *node) {
     const char *name = ir_op_info(node->opcode)->name;
     node->kind = NODE_LANEWISE;
     if (node->operand_count == 0 || node->operand_count > 3) {
-        fail(b, "an elementwise op has no known form", name);
+        eval_decode_fail(b, "an elementwise op has no known form", name);
         return;
     }
     for (size_t i = 0; node->is_real && i < COUNT_OF(integer_only); i++)
-        if (node->opcode == integer_only[i]) fail(b, "bit operations need integers", name);
+        if (node->opcode == integer_only[i]) eval_decode_fail(b, "bit operations need integers", name);
     bool real_only = node->opcode == IR_SQRT || ir_math_info(node->opcode);
-    if (!node->is_real && real_only) fail(b, "this function needs floats", name);
-}
-
-static unsigned normal_axis(int64_t axis, unsigned rank) {
-    return (unsigned)(axis < 0 ? axis + rank : axis);
-}
-
-static bool contains(const IrAttr *list, unsigned rank, unsigned axis, unsigned *position) {
-    for (size_t i = 0; list && i < list->count; i++)
-        if (normal_axis(list->ints[i], rank) == axis) {
-            *position = (unsigned)i;
-            return true;
-        }
-    return false;
+    if (!node->is_real && real_only) eval_decode_fail(b, "this function needs floats", name);
 }
 
 static bool decode_broadcast(Build *b, Node *node, const IrOp *op) {
     const IrAttr *axes = ir_attr(op, "axes");
     const Shape *from = &node->operands[0]->shape;
     node->kind = NODE_MOVE;
-    if (from->rank && (!axes || axes->count != from->rank)) return fail(b, "broadcast needs one axis per operand axis", "graph.broadcast");
+    if (from->rank && (!axes || axes->count != from->rank))
+        return eval_decode_fail(b, "broadcast needs one axis per operand axis", "graph.broadcast");
     for (unsigned i = 0; i < from->rank; i++) {
-        unsigned axis = normal_axis(axes->ints[i], node->shape.rank);
-        if (axis >= node->shape.rank) return fail(b, "no such axis", "graph.broadcast");
+        unsigned axis = eval_decode_axis(axes->ints[i], node->shape.rank);
+        if (axis >= node->shape.rank) return eval_decode_fail(b, "no such axis", "graph.broadcast");
         bool repeats = from->extents[i] == 1 && node->shape.extents[axis] != 1;
-        if (!repeats && from->extents[i] != node->shape.extents[axis]) return fail(b, "extents differ", "graph.broadcast");
+        if (!repeats && from->extents[i] != node->shape.extents[axis]) return eval_decode_fail(b, "extents differ", "graph.broadcast");
         node->map[0][i] = repeats ? -1 : (int)axis;
     }
     return true;
@@ -188,101 +162,9 @@ static bool decode_broadcast(Build *b, Node *node, const IrOp *op) {
 static bool decode_transpose(Build *b, Node *node, const IrOp *op) {
     const IrAttr *perm = ir_attr(op, "perm");
     node->kind = NODE_MOVE;
-    if (!perm || perm->count != node->shape.rank) return fail(b, "transpose needs a permutation", "graph.transpose");
-    for (unsigned i = 0; i < node->shape.rank; i++) node->map[0][normal_axis(perm->ints[i], node->shape.rank)] = (int)i;
+    if (!perm || perm->count != node->shape.rank) return eval_decode_fail(b, "transpose needs a permutation", "graph.transpose");
+    for (unsigned i = 0; i < node->shape.rank; i++) node->map[0][eval_decode_axis(perm->ints[i], node->shape.rank)] = (int)i;
     return true;
-}
-
-static bool reduce_kind(Build *b, Node *node, IrKind kind) {
-    static const IrKind kinds[] = {
-        [REDUCE_ADD] = IR_KIND_ADD, [REDUCE_MEAN] = IR_KIND_MEAN, [REDUCE_MUL] = IR_KIND_MUL, [REDUCE_MAX] = IR_KIND_MAX,
-        [REDUCE_MIN] = IR_KIND_MIN, [REDUCE_AND] = IR_KIND_AND,   [REDUCE_OR] = IR_KIND_OR};
-    node->kind = NODE_REDUCE;
-    for (unsigned i = 0; i < COUNT_OF(kinds); i++)
-        if (kinds[i] == kind) {
-            node->reduce = (ReduceKind)i;
-            if (i == REDUCE_MEAN && !node->is_real) return fail(b, "mean needs floats", "graph.reduce");
-            if (i >= REDUCE_AND && node->is_real) return fail(b, "and, or need integers or bool", "graph.reduce");
-            return true;
-        }
-    return fail(b, "the evaluator knows no such reduction", ir_enum_word(IR_ENUM_KIND, kind));
-}
-
-static void add_reduced(Node *node, int64_t extent) {
-    node->reduced[node->reduced_rank++] = extent;
-    if (node->reduced_rank == 1) node->reduced_count = 1;
-    node->reduced_count *= extent;
-}
-
-static bool decode_reduce(Build *b, Node *node, const IrOp *op) {
-    const IrAttr *axes = ir_attr(op, "axes");
-    const Shape *from = &node->operands[0]->shape;
-    bool keep = ir_attr_bool(op, "keepdim");
-    int next = 0;
-    node->reduced_count = 1;
-    for (unsigned i = 0; i < from->rank; i++) {
-        unsigned position;
-        if (contains(axes, from->rank, i, &position)) {
-            node->map[0][i] = -1 - (int)node->reduced_rank;
-            add_reduced(node, from->extents[i]);
-            next += keep;
-        } else {
-            node->map[0][i] = next++;
-        }
-    }
-    return reduce_kind(b, node, ir_op_kind(op));
-}
-
-static bool narrow_float(Dtype dtype) {
-    return dtype_is_float(dtype) && dtype_bits(dtype) < 32;
-}
-
-/* Products of factors of which `from` is the most accurate, all of them narrow or not, in a precision. */
-static bool judge_products(Build *b, Node *node, const char *precision, Dtype from, bool narrow) {
-    node->contract = node->is_real;
-    if (!node->is_real || from == DTYPE_F64) return true;
-    const Precision *p = precision_find(precision);
-    if (!p) return fail(b, "the evaluator knows no such precision", precision);
-    node->input_unit = ldexp(1, -p->bits);
-    node->core_unit = ldexp(1, 1 - precision_sums(precision));
-    node->in_parts = p->parts > 1 && !narrow;
-    bool lowered = node->input_unit > dtype_unit_roundoff(DTYPE_F32);
-    node->tensor_core = lowered || narrow;
-    if (node->input_unit <= dtype_unit_roundoff(from)) node->input_unit = 0; /* as stored */
-    return true;
-}
-
-/* The operator's own precision. */
-static const char *default_precision(const Build *b) {
-    return ir_func_str(b->f, IR_FN_PRECISION, "f32");
-}
-
-static bool contract_precision(Build *b, Node *node, const IrOp *op) {
-    Dtype from = node->operands[0]->shape.dtype;
-    return judge_products(b, node, ir_attr_str(op, "precision", default_precision(b)), from, narrow_float(from));
-}
-
-static bool decode_contract(Build *b, Node *node, const IrOp *op) {
-    static const char *const keys[2][2] = {{"batch_a", "sum_a"}, {"batch_b", "sum_b"}};
-    int next = 0;
-    node->kind = NODE_REDUCE;
-    node->reduced_count = 1;
-    for (unsigned t = 0; t < 2; t++) {
-        const Shape *from = &node->operands[t]->shape;
-        const IrAttr *batch = ir_attr(op, keys[t][0]), *sum = ir_attr(op, keys[t][1]);
-        if (t == 0) next = batch ? (int)batch->count : 0;
-        for (unsigned i = 0, at; i < from->rank; i++) {
-            if (contains(batch, from->rank, i, &at))
-                node->map[t][i] = (int)at;
-            else if (contains(sum, from->rank, i, &at))
-                node->map[t][i] = -1 - (int)at;
-            else
-                node->map[t][i] = next++;
-        }
-        for (size_t i = 0; t == 0 && sum && i < sum->count; i++) add_reduced(node, from->extents[normal_axis(sum->ints[i], from->rank)]);
-    }
-    if (next != (int)node->shape.rank) return fail(b, "the result's rank does not fit its axes", "graph.contract");
-    return contract_precision(b, node, op);
 }
 
 /* ---- Index notation ---- */
@@ -292,7 +174,8 @@ static bool decode_block(Build *b, const IrBlock *block, const IrOp **last);
 static bool decode_element(Build *b, Node *node, const IrOp *op) {
     const IrAttr *pad = ir_attr(op, "pad");
     node->kind = NODE_ELEMENT;
-    if (node->operand_count != node->operands[0]->shape.rank + 1) return fail(b, "one index per axis is needed", "graph.element");
+    if (node->operand_count != node->operands[0]->shape.rank + 1)
+        return eval_decode_fail(b, "one index per axis is needed", "graph.element");
     if (!pad) return true;
     node->padded = true; /* an element of the tensor's type like the others */
     node->value = dtype_round(node->operands[0]->shape.dtype, pad->kind == IR_ATTR_FLOAT ? pad->number : (double)pad->integer);
@@ -318,32 +201,34 @@ static bool find_product(Build *b, Node *node, Node *term) {
     Dtype a = side[0]->shape.dtype, c = side[1]->shape.dtype;
     Dtype from = dtype_unit_roundoff(a) < dtype_unit_roundoff(c) ? a : c;
     if (term->shape.dtype == DTYPE_F64) from = DTYPE_F64; /* multiplied in it */
-    return judge_products(b, node, default_precision(b), from, narrow_float(a) && narrow_float(c));
+    return eval_decode_judge_products(b, node, eval_decode_default_precision(b), from,
+                                      eval_decode_narrow_float(a) && eval_decode_narrow_float(c));
 }
 
 static bool decode_generic(Build *b, Node *node, const IrOp *op) {
     unsigned outer = (unsigned)ir_attr_int(op, "outer", 0);
     const IrBlock *body = op->regions[0];
     if (op->operand_count > DOMAIN_RANK || body->arg_count != op->operand_count || outer != node->shape.rank)
-        return fail(b, "the domain does not fit the result", "graph.generic");
+        return eval_decode_fail(b, "the domain does not fit the result", "graph.generic");
     node->reduced_count = 1;
     for (unsigned i = 0; i < op->operand_count; i++) {
         const Node *extent = node->operands[i];
-        if (extent->kind != NODE_SPLAT) return fail(b, "an extent is not a number at these sizes", "graph.generic");
+        if (extent->kind != NODE_SPLAT) return eval_decode_fail(b, "an extent is not a number at these sizes", "graph.generic");
         if (i < outer)
             node->map[0][i] = (int)i;
         else
-            node->map[0][i] = -1 - (int)node->reduced_rank, add_reduced(node, extent->integer);
+            node->map[0][i] = -1 - (int)node->reduced_rank, eval_decode_add_reduced(node, extent->integer);
         Node *index = new_node(b, NODE_INDEX, IR_CONST, body->args[i]->type);
         index->axis = i;
         know(b, body->args[i], index);
     }
     const IrOp *yield;
     if (!decode_block(b, body, &yield)) return false;
-    if (!yield || yield->opcode != IR_YIELD || yield->operand_count != 1) return fail(b, "the body must yield one scalar", "graph.generic");
+    if (!yield || yield->opcode != IR_YIELD || yield->operand_count != 1)
+        return eval_decode_fail(b, "the body must yield one scalar", "graph.generic");
     node->operand_count = 1;
     node->operands[0] = find_node(b, yield->operands[0]);
-    if (!node->operands[0]) return fail(b, "the body yields an unknown value", "graph.generic");
+    if (!node->operands[0]) return eval_decode_fail(b, "the body yields an unknown value", "graph.generic");
     node->kind = NODE_BODY;
     if (outer == op->operand_count) {
         const Node *inner = node->operands[0]; /* the same values: rounded as its last op rounds */
@@ -353,7 +238,7 @@ static bool decode_generic(Build *b, Node *node, const IrOp *op) {
         node->tiny = inner->tiny;
         return true;
     }
-    if (!reduce_kind(b, node, ir_op_kind(op))) return false;
+    if (!eval_decode_reduce_kind(b, node, ir_op_kind(op))) return false;
     return find_product(b, node, node->operands[0]);
 }
 
@@ -378,7 +263,7 @@ static void fold_integer(Build *b, Node *node) {
 static bool decode_axes(Build *b, Node *node, const IrOp *op) {
     const char *complaint = NULL;
     if (axes_decode(node, op, &complaint)) return true;
-    return fail(b, complaint, ir_op_info(op->opcode)->name);
+    return eval_decode_fail(b, complaint, ir_op_info(op->opcode)->name);
 }
 
 /* The indices share the rows of the values. */
@@ -415,10 +300,10 @@ static bool decode_op(Build *b, const IrOp *op) {
         decode_broadcast(b, node, op);
         break;
     case IR_GRAPH_REDUCE:
-        decode_reduce(b, node, op);
+        eval_decode_reduce(b, node, op);
         break;
     case IR_GRAPH_CONTRACT:
-        decode_contract(b, node, op);
+        eval_decode_contract(b, node, op);
         break;
     case IR_GRAPH_GENERIC:
         decode_generic(b, node, op);
@@ -440,10 +325,10 @@ static bool decode_op(Build *b, const IrOp *op) {
         break;
     case IR_GRAPH_RESHAPE:
         node->kind = NODE_RESHAPE;
-        if (node->shape.elements != node->operands[0]->shape.elements) fail(b, "element counts differ", "graph.reshape");
+        if (node->shape.elements != node->operands[0]->shape.elements) eval_decode_fail(b, "element counts differ", "graph.reshape");
         break;
     default:
-        if (!ir_has_trait(op, IR_ELEMENTWISE)) return fail(b, "the op has no meaning in a graph", ir_op_info(op->opcode)->name);
+        if (!ir_has_trait(op, IR_ELEMENTWISE)) return eval_decode_fail(b, "the op has no meaning in a graph", ir_op_info(op->opcode)->name);
         decode_lanewise(b, node);
         if (evaluate_may_flush(op)) /* tiny counts for each of the half units in the last place that the function's bound has */
             node->tiny = fmax(node->tiny, dtype_min_normal(DTYPE_F32) / (2 * ir_math_info(op->opcode)->ulps_f32));
@@ -469,14 +354,14 @@ static bool decode_block(Build *b, const IrBlock *block, const IrOp **last) {
 
 static bool decode_outputs(Build *b, const IrOp *ret) {
     const IrAttr *names = ret ? ir_attr(ret, "names") : NULL;
-    if (!ret || ret->opcode != IR_RETURN) return fail(b, "the function returns nothing", b->f->name);
+    if (!ret || ret->opcode != IR_RETURN) return eval_decode_fail(b, "the function returns nothing", b->f->name);
     Evaluator *ev = b->ev;
     ev->output_count = ret->operand_count;
     ev->outputs = ARENA_ARRAY(b->arena, Node *, ret->operand_count + 1);
     ev->output_shapes = ARENA_ARRAY(b->arena, Shape, ret->operand_count + 1);
     for (unsigned i = 0; i < ret->operand_count; i++) {
         ev->outputs[i] = find_node(b, ret->operands[i]);
-        if (!ev->outputs[i]) return fail(b, "an output is unknown", b->f->name);
+        if (!ev->outputs[i]) return eval_decode_fail(b, "an output is unknown", b->f->name);
         ev->output_shapes[i] = ev->outputs[i]->shape;
         bool named = names && i < names->count;
         ev->output_shapes[i].name = named ? names->strs[i] : arena_printf(b->arena, "out%u", i);

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Wrong sketches of operators that update in place, scan, quantise, choose, gather, mask, convolve and give several results: `verify` accepts none.
+
+    wrong.py SKETCHC [--all]
+
+Each row is a right sketch with one change, which is what is wrong with it. The short run takes a third of the rows each day, and all right sketches. Says of each
+which case caught it, at which sizes, and by what check; the seed is in the first line."""
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import daily
+
+SEED = 22
+NOT_VERIFIED = 3
+# name: declarations, equations, case, body of the right sketch
+OPERATORS = {
+    "decay": ("symbols: M, N;\ntensors: H[M, N]: f32, G[M, N]: f32, Y[M]: f32;", "H = 0.9 * H + G\nY = sum(H, axis=1)",
+              "M=5, N=70; H: normal(0, 1); G: normal(0, 1)", """for i in range(M):
+    s = alloc([], init=0)
+    for j in range(ceil(N, 32)):
+        h = alloc([32])
+        load(H[i, j*32:(j+1)*32] -> h)
+        g = alloc([32])
+        load(G[i, j*32:(j+1)*32] -> g)
+        n = 0.9 * h + g
+        store(n -> H[i, j*32:(j+1)*32])
+        s += sum(n, axis=0)
+    store(s -> Y[i])"""),
+    "recurrence": ("symbols: M, N;\ntensors: A[M, N]: f32, X[M, N]: f32, Y[M, N]: f32;", "Y = linear_scan(A, X, axis=1)",
+                   "M=5, N=150; A: uniform(0.3, 0.9); X: normal(0, 1)", """for i in range(M):
+    a = alloc([N])
+    load(A[i, :] -> a)
+    x = alloc([N])
+    load(X[i, :] -> x)
+    y = linear_scan(a, x, axis=0)
+    store(y -> Y[i, :])"""),
+    "quantised": ("symbols: M, N;\ntensors: X[M, N]: f32, S[M]: f32, Q[M, N]: i8;",
+                  "Q = cast(max(min(round(X / reshape(S, [M, 1])), 127), -128), dtype=i8)", "M=6, N=200; X: normal(0, 3); S: uniform(0.02, 0.2)",
+                  """for i in range(M):
+    s = alloc([])
+    load(S[i] -> s)
+    x = alloc([N])
+    load(X[i, :] -> x)
+    q = cast(max(min(round(x / s), 127), -128), dtype=i8)
+    store(q -> Q[i, :])"""),
+    "best": ("symbols: M, N, N <= 4096;\ntensors: X[M, N]: f32, I[M]: i64, B[M]: f32;", "I = argmax(X, axis=1)\nB = reduce_max(X, axis=1)",
+             "M=40, N=90; X: randint(-4, 4)", """for i in range(M):
+    x = alloc([N])
+    load(X[i, :] -> x)
+    k = argmax(x, axis=0)
+    b = reduce_max(x, axis=0)
+    store(k -> I[i])
+    store(b -> B[i])"""),
+    "bag": ("symbols: B, L, V, D;\ntensors: W[V, D]: f32, I[B, L]: i32, Y[B, D]: f32;", "Y[b, d] = sum(l in 0:L, W[I[b, l], d])",
+            "B=7, L=9, V=11, D=40; W: normal(0, 1); I: randint(0, V)", """for b in range(B):
+    y = alloc([D], init=0)
+    for l in range(L):
+        k = alloc([], dtype=i32)
+        load(I[b, l] -> k)
+        w = alloc([D])
+        load(W[k, :] -> w, pad=0)
+        y += w
+    store(y -> Y[b, :])"""),
+    "masked": ("symbols: T;\ntensors: S[T, T]: f32, P[T, T]: f32;", "P = softmax(where(iota([T, T], axis=1) <= iota([T, T], axis=0), S, -inf), axis=1)",
+               "T=75; S: normal(0, 2)", """for i in range(T):
+    s = alloc([T])
+    load(S[i, :] -> s)
+    m = where(iota([T], axis=0) <= i, s, -inf)
+    e = exp(m - reduce_max(m, axis=0))
+    p = e / sum(e, axis=0)
+    store(p -> P[i, :])"""),
+    "filtered": ("symbols: N;\ntensors: X[N + 4]: f32, F[5]: f32, Y[N]: f32;", "Y[i] = sum(k in 0:5, X[i + k] * F[k])",
+                 "N=200; X: normal(0, 1); F: normal(0, 1)", """for i in range(ceil(N, 32)):
+    y = alloc([32], init=0)
+    for k in range(5):
+        f = alloc([])
+        load(F[k] -> f)
+        x = alloc([32])
+        load(X[i*32 + k:(i+1)*32 + k] -> x, pad=0)
+        y += f * x
+    store(y -> Y[i*32:(i+1)*32])"""),
+    "spread": ("symbols: M, N, N >= 2;\ntensors: X[M, N]: f32, V[M]: f32;", "V = mean((X - mean(X, axis=1, keepdim=true)) * (X - mean(X, axis=1, keepdim=true)), axis=1)",
+               "M=6, N=300; X: normal(100, 1)", """for i in range(M):
+    x = alloc([N])
+    load(X[i, :] -> x)
+    d = x - sum(x, axis=0) / N
+    v = sum(d * d, axis=0) / N
+    store(v -> V[i])"""),
+    "several": ("symbols: M, N;\ntensors: X[M, N]: f32, U[M, N]: f32, Z[M]: f32, C[N]: f32;",
+                "T = tanh(X)\nU = T * T\nZ = sum(T, axis=1)\nC = reduce_max(U, axis=0)", "M=9, N=66; X: normal(0, 1)", """for i in range(M):
+    x = alloc([N])
+    load(X[i, :] -> x)
+    t = tanh(x)
+    u = t * t
+    store(u -> U[i, :])
+    z = sum(t, axis=0)
+    store(z -> Z[i])
+for j in range(N):
+    y = alloc([M])
+    load(X[:, j] -> y)
+    w = tanh(y)
+    c = reduce_max(w * w, axis=0)
+    store(c -> C[j])"""),
+    "sorted": ("symbols: M;\ntensors: X[M, 48]: f32, Y[M, 48]: f32, R[M, 48]: f32;", "Y = sort(X, axis=1)\nR = cumsum(X, axis=1)",
+               "M=6; X: normal(0, 1)", """for i in range(M):
+    x = alloc([48])
+    load(X[i, :] -> x)
+    y = sort(x, axis=0)
+    r = cumsum(x, axis=0)
+    store(y -> Y[i, :])
+    store(r -> R[i, :])"""),
+}
+# what is wrong: operator, and what is put in place of what
+WRONG = {
+    "sums what was there before the update": ("decay", "sum(n, axis=0)", "sum(h, axis=0)"),
+    "updates twice": ("decay", "n = 0.9 * h + g", "n = 0.9 * (0.9 * h + g) + g"),
+    "decays what is added, too": ("decay", "0.9 * h + g", "0.9 * (h + g)"),
+    "takes another row's change": ("decay", "load(G[i,", "load(G[M - 1 - i,"),
+    "leaves the state as it is": ("decay", "store(n -> H[i,", "store(h -> H[i,"),
+    "adds the state to what is in memory": ("decay", "store(n -> H[i, j*32:(j+1)*32])", "store(n -> H[i, j*32:(j+1)*32], mode=add)"),
+    "sums, with no factor": ("recurrence", "linear_scan(a, x, axis=0)", "cumsum(x, axis=0)"),
+    "a step late": ("recurrence", "linear_scan(a, x, axis=0)", "linear_scan(a, x, axis=0, exclusive=true)"),
+    "from the end": ("recurrence", "linear_scan(a, x, axis=0)", "linear_scan(a, x, axis=0, reverse=true)"),
+    "factor and addend exchanged": ("recurrence", "linear_scan(a, x, axis=0)", "linear_scan(x, a, axis=0)"),
+    "one factor for all": ("recurrence", "linear_scan(a, x, axis=0)", "linear_scan(0.6, x, axis=0)"),
+    "begins from one": ("recurrence", "linear_scan(a, x, axis=0)", "linear_scan(a, x, axis=0, init=1)"),
+    "factors of 16 bits": ("recurrence", "linear_scan(a, x, axis=0)", "linear_scan(cast(cast(a, dtype=f16), dtype=f32), x, axis=0)"),
+    "forgets after 64 steps": ("recurrence", "load(A[i, :] -> a)", "load(A[i, :] -> a)\n    a = where(iota([N], axis=0) % 64 == 0, 0.0, a)"),
+    "cuts off instead of rounding": ("quantised", "round(x / s)", "trunc(x / s)"),
+    "rounds down": ("quantised", "round(x / s)", "floor(x / s)"),
+    "never gives the least": ("quantised", "-128", "-127"),
+    "a scale of 16 bits": ("quantised", "x / s", "x / cast(cast(s, dtype=f16), dtype=f32)"),
+    "scales by a product": ("quantised", "round(x / s)", "round(x * s)"),
+    "one step off": ("quantised", "round(x / s)", "round(x / s) + 1"),
+    "the last of equals": ("best", "k = argmax(x, axis=0)", "k = N - 1 - argmax(flip(x, axis=0), axis=0)"),
+    "the smallest": ("best", "argmax(x, axis=0)", "argmin(x, axis=0)"),
+    "the largest by size": ("best", "argmax(x, axis=0)", "argmax(abs(x), axis=0)"),
+    "never the last": ("best", "k = argmax(x, axis=0)", "k = argmax(where(iota([N], axis=0) == N - 1, -100.0, x), axis=0)"),
+    "the largest of sizes": ("best", "b = reduce_max(x, axis=0)", "b = reduce_max(abs(x), axis=0)"),
+    "leaves index 0 out": ("bag", "y += w", "y += where(k == 0, 0.0, 1.0) * w"),
+    "leaves the last of a bag out": ("bag", "range(L)", "range(max(L - 1, 0))"),
+    "the mean of a bag": ("bag", "store(y -> Y[b, :])", "y = y / max(L, 1)\n    store(y -> Y[b, :])"),
+    "the row behind": ("bag", "load(W[k, :]", "load(W[k + 1, :]"),
+    "another bag": ("bag", "load(I[b, l]", "load(I[B - 1 - b, l]"),
+    "a row is its own mask": ("masked", "<= i", "< i"),
+    "sees the next": ("masked", "<= i", "<= i + 1"),
+    "no mask": ("masked", "where(iota([T], axis=0) <= i, s, -inf)", "s"),
+    "masks by a large number": ("masked", "-inf)", "-10.0)"),
+    "divides by all": ("masked", "sum(e, axis=0)", "sum(exp(s - reduce_max(m, axis=0)), axis=0)"),
+    "the filter turned": ("filtered", "load(F[k]", "load(F[4 - k]"),
+    "a tap left out": ("filtered", "range(5)", "range(4)"),
+    "a window late": ("filtered", "X[i*32 + k:(i+1)*32 + k]", "X[i*32 + k + 1:(i+1)*32 + k + 1]"),
+    "the first window for all": ("filtered", "X[i*32 + k:(i+1)*32 + k]", "X[k:32 + k]"),
+    "windows of 16 bits": ("filtered", "y += f * x", "y += f * cast(cast(x, dtype=f16), dtype=f32)"),
+    "divides by one less": ("spread", "sum(d * d, axis=0) / N", "sum(d * d, axis=0) / (N - 1)"),
+    "squares less the square of the mean": ("spread", "sum(d * d, axis=0) / N", "sum(x * x, axis=0) / N - sum(x, axis=0) / N * (sum(x, axis=0) / N)"),
+    "about 100": ("spread", "x - sum(x, axis=0) / N", "x - 100"),
+    "sizes for squares": ("spread", "sum(d * d, axis=0)", "sum(abs(d), axis=0)"),
+    "the root": ("spread", "store(v -> V[i])", "v = sqrt(v)\n    store(v -> V[i])"),
+    "the value for its square": ("several", "store(u -> U[i, :])", "store(t -> U[i, :])"),
+    "the sum of squares for the sum": ("several", "z = sum(t, axis=0)", "z = sum(u, axis=0)"),
+    "the largest of what was not squared": ("several", "reduce_max(w * w, axis=0)", "reduce_max(w, axis=0)"),
+    "one result is nothing": ("several", "z = sum(t, axis=0)", "z = 0 * sum(t, axis=0)"),
+    "a column left out": ("several", "for j in range(N)", "for j in range(max(N - 1, 0))"),
+    "sorted downward": ("sorted", "sort(x, axis=0)", "sort(x, axis=0, descending=true)"),
+    "sorted by size": ("sorted", "sort(x, axis=0)", "sort(abs(x), axis=0)"),
+    "not sorted": ("sorted", "y = sort(x, axis=0)", "y = x + 0"),
+    "sums of what is sorted": ("sorted", "r = cumsum(x, axis=0)", "r = cumsum(y, axis=0)"),
+    "sums without their own": ("sorted", "r = cumsum(x, axis=0)", "r = cumsum(x, axis=0, exclusive=true)"),
+}
+
+
+def text_of(operator: str, change: tuple[str, str] | None) -> str:
+    declared, equations, case, body = OPERATORS[operator]
+    if change:
+        assert change[0] in body, change
+        body = body.replace(*change)
+    lines = [f"operator {operator} {{", *indented(declared), *indented(equations), f"    case some {{ {case} }}", "}",
+             f"sketch s implements {operator} {{", *indented(declared), *indented(body), "}"]
+    return "\n".join(lines) + "\n"
+
+
+def indented(text: str) -> list[str]:
+    return ["    " + line for line in text.split("\n")]
+
+
+def caught(sketchc: str, folder: pathlib.Path, name: str, text: str) -> tuple[int, str]:
+    """The status of `verify`, and what it says first of a fault."""
+    file = folder / (re.sub(r"\W", "_", name) + ".sketch")
+    file.write_text(text)
+    done = subprocess.run([sketchc, "verify", file, "-t", "openmp", f"--seed={SEED}"], capture_output=True, text=True, check=False)
+    fault = re.search(r"^(?!ok|skipped)\w+ +(.*)$", done.stdout, re.M)
+    return done.returncode, fault[1][:150] if fault and done.returncode else done.stderr[:300]
+
+
+def main() -> int:
+    sketchc = os.path.abspath(sys.argv[1])
+    wrong = list(WRONG) if "--all" in sys.argv else daily.drawn(list(WRONG), 3)
+    problems = []
+    print(f"--seed={SEED}")
+    with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        folder = pathlib.Path(name)
+        right = {o: pool.submit(caught, sketchc, folder, f"right {o}", text_of(o, None)) for o in OPERATORS}
+        jobs = {w: pool.submit(caught, sketchc, folder, w, text_of(WRONG[w][0], WRONG[w][1:])) for w in wrong}
+        problems += [f"right, and refused: {o}: {job.result()}" for o, job in right.items() if job.result()[0]]
+        for kind, job in jobs.items():
+            status, text = job.result()
+            print(f"{WRONG[kind][0]}: {kind}: {text}")
+            if status != NOT_VERIFIED:
+                problems.append(f"{WRONG[kind][0]}: {kind}: status {status}: {text}")
+    print("\n".join(problems))
+    print(f"figure: wrong_kinds_refused {len(wrong) - sum(not p.startswith('right') for p in problems)} of {len(wrong)}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
