@@ -1,6 +1,6 @@
 /* design: which products have a sketch of the library, and what stands behind them.
  *
- * docs/decisions/0070-library-sketches.md tells the whole; design_bind.c prints. */
+ * docs/decisions/library-sketches.md tells the whole; design_bind.c prints. */
 #include "design_internal.h"
 #include "pointer_table.h"
 

@@ -1,7 +1,7 @@
 /* library: the sketches of the folder library, as statements of tokens.
  *
  * A file has an operator and a sketch of the form that `sketchc fmt` gives it: one statement a line, lines broken inside of brackets
- * only. docs/decisions/0070-library-sketches.md says what they are for. */
+ * only. docs/decisions/library-sketches.md says what they are for. */
 #ifndef GRAPH_LIBRARY_H
 #define GRAPH_LIBRARY_H
 

@@ -1,4 +1,5 @@
 /* Products along an axis, a chunk at a time, for split_passes. */
+#include "analysis/sizes.h"
 #include "query.h"
 #include "split.h"
 
@@ -7,12 +8,9 @@ enum { CHAIN = 16384 };
 
 /* Would code for a processor add more products in order than that? A GPU's divides them among threads. */
 static bool is_long_chain(const Slice *s, const IrOp *gemm) {
-    const IrModule *m = s->ctx->module;
     const Aff *extent = axes_class(s->axes, s->index)->extent;
-    int64_t n = 0;
-    bool is_long = false;
     if (s->ctx->target->kind == TARGET_CUDA || gemm->results[0].type->dtype != DTYPE_F32) return false;
-    for (size_t i = 0; i < m->case_count; i++) is_long |= aff_eval(extent, case_symbol, &m->cases[i], &n) && n > CHAIN;
+    bool is_long = size_most(s->ctx, gemm->block->func, extent) > CHAIN;
     OpList ops = ops_collect(s->ctx->scratch, gemm->block->func->body);
     for (size_t i = 0; i < ops.len; i++) is_long &= !scans_along(s, ops.data[i]);
     return is_long;

@@ -37,16 +37,32 @@ static bool names(const Packer *p, const IrOp *element, const IrValue *arg) {
     return false;
 }
 
+/* By how much the expression grows with the taps, at least; 0: with none. */
+static int64_t least_by_tap(const Packer *p, const Aff *e) {
+    int64_t least = 0, by;
+    for (unsigned k = p->outer; k < p->op->operand_count; k++) {
+        if (p->args[k] == p->sum || !aff_depends_on(e, p->args[k])) continue;
+        if (!notation_slope(p->m, e, p->args[k], &by)) by = 1;
+        by = by < 0 ? -by : by;
+        if (!least || by < least) least = by;
+    }
+    return least;
+}
+
+/* Does it move with the index of the result, further than between two taps? A phase beside taps that are multiplied by the number of phases does not. */
+static bool moves(const Packer *p, const Aff *e, unsigned k, int64_t by_tap) {
+    int64_t by, extent;
+    if (!aff_depends_on(e, p->args[k]) || !notation_slope(p->m, e, p->args[k], &by)) return false;
+    return !aff_is_const(ir_aff_of(p->m, p->op->operands[k]), &extent) || (by < 0 ? -by : by) * (extent - 1) >= by_tap;
+}
+
 /* Does an axis of what the element reads move with an index of the result and with a tap? */
 static bool is_window(const Packer *p, const IrOp *element) {
     for (unsigned i = 1; i < element->operand_count; i++) {
         const Aff *e = ir_aff_of(p->m, element->operands[i]);
-        bool outer = false, folded = false;
-        int64_t by;
-        for (unsigned k = 0; k < p->op->operand_count; k++)
-            if (aff_depends_on(e, p->args[k]))
-                outer |= k < p->outer && notation_slope(p->m, e, p->args[k], &by), folded |= k >= p->outer && p->args[k] != p->sum;
-        if (outer && folded) return true;
+        int64_t by_tap = least_by_tap(p, e);
+        for (unsigned k = 0; by_tap && k < p->outer; k++)
+            if (moves(p, e, k, by_tap)) return true;
     }
     return false;
 }
