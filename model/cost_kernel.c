@@ -692,9 +692,9 @@ static bool walk_op(Count *c, const IrOp *op) {
     case IR_ATOM:
         run_atom(c, op);
         return true;
-    case IR_ARRIVE: /* a fence */
-    case IR_MEET:   /* a look at the counter, and the last of the others */
-        c->out->waits += (op->opcode == IR_ARRIVE ? 1 : 2) * c->times;
+    case IR_GRID_BARRIER_ARRIVE: /* a fence */
+    case IR_GRID_BARRIER_WAIT:   /* a look at the counter, and the last of the others */
+        c->out->waits += (op->opcode == IR_GRID_BARRIER_ARRIVE ? 1 : 2) * c->times;
         /* fallthrough */
     case IR_BARRIER:
     case IR_CLUSTER_BEGUN:

@@ -581,10 +581,10 @@ static void statement(CPrinter *p, const IrOp *op) {
     case IR_STEPS_RELEASE:
         c_statement(p, "%s();", c_helper(p, C_HELPER_RELEASE_STEPS, DTYPE_NONE, DTYPE_NONE));
         return;
-    case IR_ARRIVE:
+    case IR_GRID_BARRIER_ARRIVE:
         c_statement(p, "%s(&%s);", c_helper(p, C_HELPER_ARRIVE, DTYPE_NONE, DTYPE_NONE), c_element(p, op->operands[0], op->operands[1]));
         return;
-    case IR_MEET:
+    case IR_GRID_BARRIER_WAIT:
         c_statement(p, "%s(&%s, %s);", c_helper(p, C_HELPER_MEET, DTYPE_NONE, DTYPE_NONE), c_element(p, op->operands[0], op->operands[1]),
                     c_use(p, op->operands[2]).text);
         return;

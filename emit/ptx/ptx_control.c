@@ -418,10 +418,10 @@ static void visit(Ptx *p, const IrOp *op) {
     case IR_STEPS_RELEASE:
         ptx_asm(p, LLVMVoidTypeInContext(p->context), 0, NULL, "griddepcontrol.launch_dependents;", "~{memory}", true);
         return;
-    case IR_ARRIVE:
+    case IR_GRID_BARRIER_ARRIVE:
         ptx_arrive(p, op);
         return;
-    case IR_MEET:
+    case IR_GRID_BARRIER_WAIT:
         ptx_meet(p, op);
         return;
     case IR_MEM_LOAD:

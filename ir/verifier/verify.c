@@ -113,7 +113,7 @@ static bool check_collective(Verifier *v, const IrOp *op) {
                                           [IR_SCOPE_WARPGROUP] = IR_UNIFORM_ROLE,
                                           [IR_SCOPE_WARP] = IR_UNIFORM_WARP};
     IrScope scope = op->opcode == IR_BARRIER                                                                            ? ir_op_scope(op)
-                    : op->opcode == IR_MEET || op->opcode == IR_ARRIVE                                                  ? IR_SCOPE_BLOCK
+                    : op->opcode == IR_GRID_BARRIER_WAIT || op->opcode == IR_GRID_BARRIER_ARRIVE                        ? IR_SCOPE_BLOCK
                     : op->opcode == IR_CLUSTER_MEET || op->opcode == IR_CLUSTER_BEGIN || op->opcode == IR_CLUSTER_BEGUN ? IR_SCOPE_CLUSTER
                     : op->opcode == IR_BUF_GEMM || strncmp(ir_op_info(op->opcode)->name, "wgmma", 5) == 0               ? IR_SCOPE_BLOCK
                                                                                                                         : IR_SCOPE_WARP;

@@ -401,8 +401,8 @@ IrCheck ir_kernel_check(IrOpcode opcode) {
         [IR_MEM_ATOMIC] = check_mem_atomic,
         [IR_TMA_LOAD] = check_tma_load,
         [IR_WGMMA] = check_wgmma,
-        [IR_MEET] = check_meet,
-        [IR_ARRIVE] = check_meet,
+        [IR_GRID_BARRIER_WAIT] = check_meet,
+        [IR_GRID_BARRIER_ARRIVE] = check_meet,
         [IR_STEPS_WAIT] = check_steps_wait,
         [IR_STEPS_RELEASE] = check_steps_release,
     };

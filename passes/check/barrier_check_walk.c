@@ -29,8 +29,8 @@ static bool matters(const IrOp *op) {
     case IR_ASYNC_COMMIT:
     case IR_ASYNC_WAIT:
     case IR_BARRIER:
-    case IR_ARRIVE:
-    case IR_MEET:
+    case IR_GRID_BARRIER_ARRIVE:
+    case IR_GRID_BARRIER_WAIT:
     case IR_MBAR_INIT:
     case IR_MBAR_DROP:
     case IR_MBAR_EXPECT:
@@ -446,8 +446,8 @@ static void walk_op(BarrierCheck *r, const IrOp *op, State **s) {
             barrier_check_fail(r, op, NULL, "a barrier of the block between what is sent and the meeting");
         if (r->together) state_barrier(r, *s, ir_op_scope(op));
         return;
-    case IR_ARRIVE: /* begins with a barrier of the block */
-    case IR_MEET:   /* ends with one */
+    case IR_GRID_BARRIER_ARRIVE: /* begins with a barrier of the block */
+    case IR_GRID_BARRIER_WAIT:   /* ends with one */
         if (r->together) state_barrier(r, *s, IR_SCOPE_BLOCK);
         return;
     case IR_CLUSTER_BEGUN:

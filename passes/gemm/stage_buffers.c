@@ -365,7 +365,7 @@ static void stage_nested(Staging *s, IrBlock *block) {
 /* The hint "persistent" where no version of the kernel followed it. */
 static void report_persistent(PassContext *ctx, const IrFunc *f) {
     for (const IrFunc *g = ctx->module->first; g; g = g->next)
-        if (ir_func_has(g, IR_FN_TURNS) && is_same_kernel(f, g)) return;
+        if (ir_func_has(g, IR_FN_PERSISTENT_TILES) && is_same_kernel(f, g)) return;
     for (const IrOp *op = f->body->first; op; op = op->next)
         if (op->opcode == IR_SPECIAL && ir_attr_bool(op, "persistent"))
             report_hint(ctx, op->span, "persistent", "only gemms whose factors the copy engine brings go on from tile to tile");
@@ -382,7 +382,7 @@ bool pass_stage_buffers(PassContext *ctx) {
         if (rows) {
             s.warps = gemm_warps_wgmma(rows);
             tma_pipeline_guard(ctx, f);
-            if (persistent_gemm_make(ctx, f, &s.persistent)) ir_func_set_int(f, IR_FN_TURNS, 1);
+            if (persistent_gemm_make(ctx, f, &s.persistent)) ir_func_set_int(f, IR_FN_PERSISTENT_TILES, 1);
             stage_lift_views(f); /* out of the loop over tiles, too, which took all there was */
         }
         if (!s.warps.all) continue;

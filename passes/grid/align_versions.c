@@ -149,7 +149,7 @@ static void add_misaligned_version(PassContext *ctx, IrFunc *f, const char *name
     if (!MISALIGNED || !asked || a->narrow || count_versions(f) >= MAX_VERSIONS) return;
     IrFunc *misaligned = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_skewed", name));
     ir_func_set_int(misaligned, IR_FN_VECTOR_BYTES, 1);
-    ir_func_set_int(misaligned, IR_FN_SKEWED, 0);
+    ir_func_set_int(misaligned, IR_FN_MISALIGNED_BASE, 0);
     ir_func_set_int(misaligned, IR_FN_POINTER_ALIGN, 16);
 }
 
@@ -173,7 +173,7 @@ bool pass_align_versions(PassContext *ctx) {
         }
         Alignment a = {.module = ctx->module, .scratch = ctx->scratch, .loads = windows.boxes};
         ir_walk(f->body, find_most, &a);
-        if (!ir_func_has(f, IR_FN_TURNED)) ir_walk(f->body, visit, &a); /* its rows may begin at any element */
+        if (!ir_func_has(f, IR_FN_ROTATED)) ir_walk(f->body, visit, &a); /* its rows may begin at any element */
         const char *name = f->name;
         if (!decided) {
             add_plain_version(f, name);

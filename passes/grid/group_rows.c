@@ -389,7 +389,7 @@ static void group(Group *g) {
     int64_t warps = 1;
     while (2 * warps <= MOST_WARPS && 2 * warps <= g->rows) warps *= 2;
     ir_func_set_int(g->func, IR_FN_NUM_WARPS, warps);
-    if (!g->moves_window) ir_func_set_int(g->func, IR_FN_ROWS_APART, 1);
+    if (!g->moves_window) ir_func_set_int(g->func, IR_FN_ROWS_IN_WARP, 1);
 }
 
 /* Can iterations of that loop become one? */
@@ -408,7 +408,7 @@ static bool may_group(Group *g, IrOp *loop) {
 /* It may be a loop around the innermost one whose iterations are alike. */
 static void group_rows(PassContext *ctx, IrFunc *f) {
     Group g = {.ctx = ctx, .func = f};
-    if (ir_func_cluster(f) > 1 || ir_func_has(f, IR_FN_RESIDENT) || ir_func_has(f, IR_FN_TURNED) || ir_func_int(f, IR_FN_NUM_WARPS, 1) > 1)
+    if (ir_func_cluster(f) > 1 || ir_func_has(f, IR_FN_RESIDENT) || ir_func_has(f, IR_FN_ROTATED) || ir_func_int(f, IR_FN_NUM_WARPS, 1) > 1)
         return;
     g.innermost = innermost_loop(&g);
     for (IrOp *loop = g.innermost; loop; loop = loop->block->parent) {

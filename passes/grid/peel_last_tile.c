@@ -59,7 +59,7 @@ static bool is_asked_for(const Flat *w) {
 
 bool has_whole_tiles(PassContext *ctx, IrFunc *f) {
     Flat w = {.ctx = ctx, .func = f};
-    return !ir_func_has(f, IR_FN_TURNED) && read_body(&w) && is_asked_for(&w);
+    return !ir_func_has(f, IR_FN_ROTATED) && read_body(&w) && is_asked_for(&w);
 }
 
 void part_whole_tiles(PassContext *ctx, IrFunc *f) {

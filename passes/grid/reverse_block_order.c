@@ -83,7 +83,8 @@ static bool is_read_before(const PassContext *ctx, const IrFunc *f, const char *
 }
 
 static bool is_turned(const PassContext *ctx, const IrFunc *f) {
-    if (ir_func_cluster(f) > 1 || ir_func_has(f, IR_FN_MEETS) || ir_func_has(f, IR_FN_RESIDENT) || !stores_result(f) || !reads_once(ctx, f))
+    if (ir_func_cluster(f) > 1 || ir_func_has(f, IR_FN_FUSE_BEHIND) || ir_func_has(f, IR_FN_RESIDENT) || !stores_result(f) ||
+        !reads_once(ctx, f))
         return false;
     for (size_t i = 0; i < f->param_count; i++) {
         const IrParam *p = &f->params[i];

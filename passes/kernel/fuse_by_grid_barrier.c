@@ -1,14 +1,14 @@
 /* Pass fuse_by_grid_barrier: two steps whose blocks work on the same chunks become one launch. The second part of a row's chunk runs after
  * the first part of all chunks of that row.
  *
- * what:   a step with the attribute `meets` names a step with the same grid. Each block of the fused step takes several chunks, one after the other. For each
+ * what:   a step with the attribute `fuse_behind` names a step with the same grid. Each block of the fused step takes several chunks, one after the other. For each
  *         chunk it executes the first step's body, waits for the other blocks of the row (`of_row` blocks a row), and then executes
  *         the second step's body: both bodies read the chunk, which is thus read once. All blocks of the launch are resident at once
  *         (cooperative launch), as many as the versions' registers allow (min_blocks); the step before sets the counters to zero.
  *         There is no deadlock if a row has no more blocks than the launch: blocks take rows in ascending order, so that the first
  *         unfinished row is the first one for all of its blocks, and these can always go on.
  *         Versions are paired by guard; if one has no partner, the steps stay two.
- *         With the attribute `lags`, a block executes the first part of its next chunk before the second part of this one. Partial
+ *         With the attribute `pipelined_consumer`, a block executes the first part of its next chunk before the second part of this one. Partial
  *         results are then published and awaited one by one, without counters and fences. A block publishes before it waits, so that
  *         there is no deadlock either. Data that both parts load are copied to shared memory one iteration ahead (prefetch_for_consumer).
  * needs:  kernel functions, after lower_to_threads; target cuda
@@ -18,7 +18,7 @@
  *
  *     @shares grid N: A(ctaid.x)               @kept grid min(N, resident), cooperative:
  *     @kept   grid N: B(ctaid.x)          =>     for(ctaid.x, N, nctaid.x) (%item) {
- *                                                  A(%item); arrive(%counters, %item // K); meet(%counters, %item // K, K); B(%item); barrier() }
+ *                                                  A(%item); grid_barrier.arrive(%counters, %item // K); grid_barrier.wait(%counters, %item // K, K); B(%item); barrier() }
  *
  *     lags:  for(0, iterations + 1) (%t) { if(%t < iterations) { A(%coming); publish } { barrier() }  if(0 < %t) { await; B(%item of t - 1) } { barrier() } }
  */
@@ -38,7 +38,7 @@ static bool has_same_shape(const IrFunc *f, const IrFunc *g) {
 
 /* The version of the step that `f` meets; null: there is none. */
 static IrFunc *partner_of(const IrFunc *f) {
-    const char *name = ir_func_str(f, IR_FN_MEETS, "");
+    const char *name = ir_func_str(f, IR_FN_FUSE_BEHIND, "");
     for (IrFunc *g = f->module->first; g; g = g->next)
         if (g->level == IR_LEVEL_KERNEL && strcmp(ir_func_kernel(g), name) == 0 && has_same_shape(f, g)) return g;
     return NULL;
@@ -148,8 +148,8 @@ static void join(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *
     place(ctx, &in, before, f, item);
     IrValue *count = ir_aff_emit(&in, row);
     IrValue *operands[] = {param_named(f, ir_func_str(f, IR_FN_COUNTERS, "")), ir_binary(&in, IR_FLOORDIV, item, count), count};
-    ir_op_create(&in, IR_ARRIVE, 2, operands, 0, NULL);
-    ir_op_create(&in, IR_MEET, 3, operands, 0, NULL);
+    ir_op_create(&in, IR_GRID_BARRIER_ARRIVE, 2, operands, 0, NULL);
+    ir_op_create(&in, IR_GRID_BARRIER_WAIT, 3, operands, 0, NULL);
     for (IrOp *op = old, *next; op != end; op = next) {
         next = op->next;
         bool number = ir_op_special(op) == IR_SPECIAL_CTAID_X;
@@ -279,11 +279,11 @@ static void remove_versions(IrModule *m, const char *name) {
 
 bool pass_fuse_by_grid_barrier(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
-        bool meets = ir_func_has(f, IR_FN_MEETS);
+        bool meets = ir_func_has(f, IR_FN_FUSE_BEHIND);
         if (f->level != IR_LEVEL_KERNEL || !meets || ir_func_has(f, IR_FN_MEETING) || !all_have_partners(f)) continue;
-        const char *name = ir_func_str(f, IR_FN_MEETS, ""), *items = param_new_name(ctx->module, "items");
+        const char *name = ir_func_str(f, IR_FN_FUSE_BEHIND, ""), *items = param_new_name(ctx->module, "items");
         for (IrFunc *g = f; g; g = g->next)
-            if (is_same_kernel(g, f)) (ir_func_int(g, IR_FN_LAGS, 0) ? join_pipelined : join)(ctx, g, partner_of(g), items);
+            if (is_same_kernel(g, f)) (ir_func_int(g, IR_FN_PIPELINED_CONSUMER, 0) ? join_pipelined : join)(ctx, g, partner_of(g), items);
         remove_versions(ctx->module, name);
     }
     return true;

@@ -421,14 +421,16 @@ static void look(void *context, IrOp *op) {
 
 static IrOp *arrival_in(const IrBlock *body) {
     IrOp *op = body->first;
-    while (op && op->opcode != IR_ARRIVE) op = op->next;
+    while (op && op->opcode != IR_GRID_BARRIER_ARRIVE) op = op->next;
     return op;
 }
 
 static void prefetch_rows(PassContext *ctx, IrFunc *f) {
     Seen seen = {0};
     bool meets = ir_func_has(f, IR_FN_MEETING);
-    if ((!ir_func_int(f, IR_FN_RESIDENT, 0) && !meets) || ir_func_has(f, IR_FN_LAGS) || !target_has(ctx->target, TARGET_CP_ASYNC)) return;
+    if ((!ir_func_int(f, IR_FN_RESIDENT, 0) && !meets) || ir_func_has(f, IR_FN_PIPELINED_CONSUMER) ||
+        !target_has(ctx->target, TARGET_CP_ASYNC))
+        return;
     ir_walk(f->body, look, &seen);
     if (seen.async) return; /* groups are counted there */
     for (IrOp *op = f->body->first; op; op = op->next) {

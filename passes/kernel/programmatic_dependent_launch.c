@@ -45,7 +45,7 @@ static bool is_constant(const Step *s, const IrValue *ptr) {
 
 static void look_for_bounds(void *ctx, IrOp *op) {
     Step *s = ctx;
-    if (op->opcode == IR_ARRIVE || op->opcode == IR_MEET) s->bound = true;
+    if (op->opcode == IR_GRID_BARRIER_ARRIVE || op->opcode == IR_GRID_BARRIER_WAIT) s->bound = true;
     for (unsigned i = 0; i < op->operand_count; i++)
         if (in_global(op->operands[i]) && !is_constant(s, op->operands[i])) s->bound = true;
 }

@@ -183,7 +183,7 @@ static const Layout *blocked(Assign *s, const IrValue *v, int64_t slid) {
         unsigned room = log2_of(even / vec[a]);
         unsigned take = room < lane_bits ? room : lane_bits;
         lanes[a] = 1u << take, lane_bits -= take, room -= take;
-        bool apart = rank > 1 && a == fastest && ir_func_has(s->func, IR_FN_ROWS_APART); /* no row in two warps */
+        bool apart = rank > 1 && a == fastest && ir_func_has(s->func, IR_FN_ROWS_IN_WARP); /* no row in two warps */
         take = lane_bits || apart ? 0 : room < warp_bits ? room : warp_bits;
         warps[a] = 1u << take, warp_bits -= take;
     }

@@ -644,7 +644,7 @@ static bool lower_func(PassContext *ctx, IrFunc *from) {
     x.num_warps = x.gpu ? ir_func_int(from, IR_FN_NUM_WARPS, 4) : 1;
     x.cluster = x.gpu ? ir_func_cluster(from) : 1;
     x.vector_bytes = x.gpu ? ir_func_int(from, IR_FN_VECTOR_BYTES, 16) : 4;
-    x.rotated = x.gpu ? ir_func_int(from, IR_FN_TURNED, 0) : 0;
+    x.rotated = x.gpu ? ir_func_int(from, IR_FN_ROTATED, 0) : 0;
     x.row_lanes = ir_func_int(from, IR_FN_ROW_LANES, 0);
     create_params(&x);
     x.b = ir_builder_at_end(x.to->body);

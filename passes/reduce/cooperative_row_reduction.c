@@ -713,11 +713,11 @@ static void keep(Rows *r) {
     make_zeros(r, zeros);
     make_shares(r, shares);
     make_kept(r, kept);
-    ir_func_set_str(kept, IR_FN_MEETS, shares->name);
+    ir_func_set_str(kept, IR_FN_FUSE_BEHIND, shares->name);
     if (r->counters)
         ir_func_set_str(kept, IR_FN_COUNTERS, r->counters);
     else
-        ir_func_set_int(kept, IR_FN_LAGS, 1);
+        ir_func_set_int(kept, IR_FN_PIPELINED_CONSUMER, 1);
     ir_func_set_aff(kept, IR_FN_OF_ROW, r->chunks);
     for (unsigned i = 0; i < COUNT_OF(old); i++) {
         add_symbols(r, old[i]);

@@ -675,7 +675,7 @@ bool pass_stencil_reuse(PassContext *ctx) {
         OpList ops = ops_collect(ctx->scratch, f->body);
         for (size_t i = 0; i < ops.len; i++)
             if (ops.data[i]->opcode == IR_MAP) visit(ctx, ops.data[i], &held);
-        if (ir_func_has(f, IR_FN_SKEWED) && !ir_func_int(f, IR_FN_SKEWED, 0))
+        if (ir_func_has(f, IR_FN_MISALIGNED_BASE) && !ir_func_int(f, IR_FN_MISALIGNED_BASE, 0))
             ir_func_remove(f); /* as the version behind it */
         else if (held.memory.bytes && ctx->target->kind == TARGET_CUDA)
             ask_for_blocks(ctx, f, &ops);

@@ -592,7 +592,7 @@ static bool take_memory(WindowStage *s, IrFunc *f, IrBuilder *b, int64_t boxes) 
     ir_attr_set_int(pointer, "bytes", bytes);
     ir_attr_set_str(pointer, "name", "window");
     s->shared = ir_result(pointer, 0);
-    if (s->misaligned) ir_func_set_int(f, IR_FN_SKEWED, 1);
+    if (s->misaligned) ir_func_set_int(f, IR_FN_MISALIGNED_BASE, 1);
     return again;
 }
 

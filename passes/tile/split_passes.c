@@ -435,7 +435,7 @@ static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t in
     int64_t piece = rotated ? 16 / widest_in_memory(ctx, f, axes, index) : 1;
     if (piece > 1) {
         ir_func_set_int(f, IR_FN_VECTOR_BYTES, 16);
-        ir_func_set_int(f, IR_FN_TURNED, piece);
+        ir_func_set_int(f, IR_FN_ROTATED, piece);
     }
     if (row->cluster > 1) f->guard = above(ctx, f, axes_class(axes, index), row->cap / SPREAD_LEAST);
     axes_set_extent(axes, index, row->cap);

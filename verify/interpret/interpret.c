@@ -189,7 +189,7 @@ static void gather_meeting(Machine *m) {
     int64_t meeting = 0;
     if (!sizes_eval(m->sizes, ir_func_aff(m->f, IR_FN_MEETING), &meeting)) machine_trap(m, "how many blocks meet has no value");
     if (m->grid[0] > 0 && m->grid[0] < meeting) machine_trap(m, "fewer blocks than are to meet");
-    if (meeting > 0 && !ir_func_int(m->f, IR_FN_LAGS, 0)) m->grid[0] -= m->grid[0] % meeting;
+    if (meeting > 0 && !ir_func_int(m->f, IR_FN_PIPELINED_CONSUMER, 0)) m->grid[0] -= m->grid[0] % meeting;
     m->blocks = m->grid[0] > 0 ? (size_t)m->grid[0] : 1;
 }
 

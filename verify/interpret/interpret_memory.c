@@ -412,9 +412,9 @@ InstRun interpret_memory_op(IrOpcode op) {
         return run_wait;
     case IR_BARRIER:
         return run_barrier;
-    case IR_ARRIVE:
+    case IR_GRID_BARRIER_ARRIVE:
         return run_arrive;
-    case IR_MEET:
+    case IR_GRID_BARRIER_WAIT:
         return run_meet;
     case IR_STEPS_WAIT:
         return run_steps_wait;

@@ -217,13 +217,14 @@ static void test_meet(void) {
     static const char together[] = "kernel (symbol %M: index, workspace %C: ptr<i32, global> of tensor<[M] x i32> elements M, "
                                    "workspace %W: ptr<f32, global> of tensor<[M] x f32> elements M) {num_warps = 1, cooperative = 1}";
     static const char apart[] = "kernel (symbol %M: index, workspace %C: ptr<i32, global> of tensor<[M] x i32> elements M) {num_warps = 1}";
-    accepts(together, "arrive(%C, %M)\nmeet(%C, %M, %M)");
-    rejects(together, "arrive(%W, %M)", "the counters are i32 of global memory");
-    rejects(apart, "arrive(%C, %M)", "blocks wait for each other in cooperative launches only");
-    rejects(together, "meet(%W, %M, %M)", "the counters are i32 of global memory");
-    rejects(together, "%o = const() {value = 1.0} : f32\nmeet(%C, %M, %o)", "index and count are indices");
-    rejects(apart, "meet(%C, %M, %M)", "blocks wait for each other in cooperative launches only");
-    rejects(together, "%l = special() {name = \"lane\"} : index\n%i = lt(%l, %M) : bool\nif(%i) {\nmeet(%C, %M, %M)\nyield()\n} {}",
+    accepts(together, "grid_barrier.arrive(%C, %M)\ngrid_barrier.wait(%C, %M, %M)");
+    rejects(together, "grid_barrier.arrive(%W, %M)", "the counters are i32 of global memory");
+    rejects(apart, "grid_barrier.arrive(%C, %M)", "blocks wait for each other in cooperative launches only");
+    rejects(together, "grid_barrier.wait(%W, %M, %M)", "the counters are i32 of global memory");
+    rejects(together, "%o = const() {value = 1.0} : f32\ngrid_barrier.wait(%C, %M, %o)", "index and count are indices");
+    rejects(apart, "grid_barrier.wait(%C, %M, %M)", "blocks wait for each other in cooperative launches only");
+    rejects(together,
+            "%l = special() {name = \"lane\"} : index\n%i = lt(%l, %M) : bool\nif(%i) {\ngrid_barrier.wait(%C, %M, %M)\nyield()\n} {}",
             "all threads of the block must reach this op, but an enclosing `if` depends on the lane");
     rejects(together,
             "%i = lt(%M, %M) : bool\n%o = const() {value = 1.0} : f32\n%x = mem.load(%W, %M, %i, %o) {predicated = true} : f32\n"
