@@ -15,19 +15,20 @@ typedef struct {
 
 enum { EXIT_MISTAKE = 1, EXIT_USAGE = 2, EXIT_BUG = 5 };
 
-static const char usage[] = "usage: sketch-opt [OPTIONS] FILE|-\n"
-                            "Reads text IR, verifies it, runs passes over it and prints the result.\n"
-                            "  --passes=A,B           run these passes, in order (default: none)\n"
-                            "  --rewrite=NAME|all     first apply this rewrite to the graph functions, or all (graph/rewrite/rewrites.def)\n"
-                            "  --arch=NAME            the target that passes see (default: sm_80)\n"
-                            "  --print-ir-after=A|all print the IR after these passes, to standard error\n"
-                            "  --stop-after=A         stop after this pass\n"
-                            "  --verify-each          verify after every pass, and that the IR reads back as printed\n"
-                            "  --deterministic        passes keep results independent of the order of atomics\n"
-                            "  --strict-hints         a hint that cannot be honoured is an error\n"
-                            "  --quiet                print no IR at the end\n"
-                            "  -ftime-report          print the time of each pass to standard error\n"
-                            "  --help                 print this text\n";
+static const char usage[] =
+    "usage: sketch-opt [OPTIONS] FILE|-\n"
+    "Reads text IR, verifies it, runs passes over it and prints the result.\n"
+    "  --passes=A,B           run these passes, in order (default: none)\n"
+    "  --rewrite=NAME|all     first apply this rewrite to the graph functions, or all (graph/rewrite/rewrites.def)\n"
+    "  --arch=NAME            the target that passes see (default: sm_80)\n"
+    "  --print-ir-after=A|all print the IR after these passes, to standard error\n"
+    "  --stop-after=A         stop after this pass\n"
+    "  --verify-each          verify after every pass, and that the IR reads back as printed\n"
+    "  --deterministic        passes keep results independent of the order of atomics\n"
+    "  --strict-hints         a hint that cannot be honoured is an error\n"
+    "  --quiet                print no IR at the end\n"
+    "  -ftime-report          print the time of each pass to standard error\n"
+    "  --help                 print this text\n";
 
 /* ---- Command line ---- */
 
