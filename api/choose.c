@@ -85,8 +85,11 @@ static bool has_matrix_units(const sketchc_options *options) {
     return !options->target || strcmp(options->target, "openmp") != 0;
 }
 
-static size_t preferred_style(const sketchc_options *options, bool products, bool blocks, bool inner) {
-    return style_named(products && has_matrix_units(options) ? "library" : inner ? "blocks_staged" : blocks ? "blocks" : "rows");
+static size_t preferred_style(sketchc_unit *unit, const sketchc_options *options, IrModule *module, bool products, bool blocks) {
+    if (products && has_matrix_units(options)) return style_named("library");
+    if (regroups_folds(module)) return style_named("single_folds");
+    if (has_inner_products(unit->arena, module)) return style_named("blocks_staged");
+    return style_named(blocks ? "blocks" : "rows");
 }
 
 /* ---- The least time ---- */
@@ -168,9 +171,7 @@ bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrMo
     Choice c = {.unit = unit,
                 .options = options,
                 .module = module,
-                .preferred = regroups_folds(module) && !products
-                                 ? style_named("single_folds")
-                                 : preferred_style(options, products, blocks, has_inner_products(unit->arena, module)),
+                .preferred = preferred_style(unit, options, module, products, blocks),
                 .margin = products ? MARGIN_PRODUCTS : MARGIN_MEMORY};
     if (copy) ir_func_remove(copy);
     int64_t most = blocks ? MODEST_PRODUCT_OPS : MODEST_OPS;

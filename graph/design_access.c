@@ -220,6 +220,20 @@ static void note_axes(Design *d, const IrType *type, const Aff *const *index) {
     }
 }
 
+static bool divides(const Aff *e) {
+    if (e->kind == AFF_FLOORDIV || e->kind == AFF_MOD) return true;
+    for (unsigned i = 0; i < e->count; i++)
+        if (divides(e->args[i])) return true;
+    return false;
+}
+
+/* Does the index of one element divide? That it lies inside then follows from the graph, and not always from the sketch's text. */
+static bool divides_at_point(const IrType *type, unsigned rank, const Aff *const *index) {
+    bool found = false;
+    for (unsigned i = 0; rank == 0 && i < type->rank; i++) found |= divides(index[i]);
+    return found;
+}
+
 static DesignTile load_declared(Design *d, const char *tensor, const IrType *type, const Aff *const *index, const double *pad) {
     Access a[DESIGN_RANK];
     DesignAxis *axes[DESIGN_RANK];
@@ -245,6 +259,7 @@ static DesignTile load_declared(Design *d, const char *tensor, const IrType *typ
     bool harmless = d->direct || (d->turns && !cut_fold && dtype_is_float(type->dtype));
     bool packed = d->direct && d->style->staging == STAGE_PACKED;
     if (!pad && plain && ((harmless && shifted) || packed || ends_twice(d, rank, axes))) pad = &zero;
+    if (!pad && plain && divides_at_point(type, rank, index)) pad = &zero;
     /* What stands for elements outside also fills the lanes behind the end of a chunk. */
     if (pad && cut_fold) plain &= d->in_product && *pad == 0;
     if (!plain) return load_view(d, tensor, type, index, pad);

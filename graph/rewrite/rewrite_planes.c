@@ -75,7 +75,8 @@ static bool is_worth(const Plane *p, int64_t tile) {
     for (size_t i = 0; i < p->m->case_count; i++)
         if (aff_eval(width, case_symbol, &p->m->cases[i], &extent) && aff_eval(p->row, case_symbol, &p->m->cases[i], &row) && extent > most)
             most = extent, long_row = row;
-    return most && (double)((most + tile - 1) / tile * tile) > WORTH * (double)long_row;
+    int64_t covered = (most + tile - 1) / tile * tile;
+    return most && (double)covered > WORTH * (double)long_row;
 }
 
 static const Aff *new_arg(const Plane *p, IrOp *to, const char *name) {

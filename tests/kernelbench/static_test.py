@@ -64,6 +64,15 @@ def conflicts(sketchc, file):
     return {key: value for key, value in found.items()}
 
 
+def symbol_of(entry, named):
+    """The symbol of a kernel: its name, cut where that is long; where another one is then the same, with a hash of the whole behind it."""
+    cut = re.compile(r"_[0-9a-f]{8}$")
+    alike = [n for n in named if entry.startswith(n)] or [n for n in named if cut.search(n) and entry.startswith(cut.sub("", n))]
+    if not alike:
+        raise RuntimeError(f"no entry for {entry} among {named}")
+    return alike if len(alike) > 1 and not any(entry.startswith(n) for n in alike) else [max(alike, key=len)]
+
+
 def spills(sketchc, file):
     with tempfile.TemporaryDirectory() as folder:
         ptx = f"{folder}/k.ptx"
@@ -77,8 +86,8 @@ def spills(sketchc, file):
         entries = sorted({l["entry"] for l in full["launches"]}) if full else []
         if not entries:
             return {}
-        named = re.findall(r"\.entry (\w+)\(", pathlib.Path(ptx).read_text())  # long names are cut
-        entries = [max((n for n in named if e.startswith(n)), key=len) for e in entries]
+        named = re.findall(r"\.entry (\w+)\(", pathlib.Path(ptx).read_text())
+        entries = sorted({n for e in entries for n in symbol_of(e, named)})
         chosen = [a for e in entries for a in ("--entry", e)]
         done = subprocess.run(["ptxas", "-v", "-arch=sm_90a", *chosen, ptx, "-o", "/dev/null"], capture_output=True, text=True)
         if done.returncode:

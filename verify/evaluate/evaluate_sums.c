@@ -51,9 +51,9 @@ static double chain_length(const Node *node, double n) {
     return fmin(n, node->contract ? BOUND_CONTRACT_BLOCK : BOUND_SUM_BLOCK);
 }
 
-/* Terms whose addition rounds. Those of 0 do not, but in a mean that goes along. */
+/* Terms whose addition rounds. Those of 0 do not, but in a mean that goes along; and in products, whose factors may be split into parts by the largest of a row. */
 static double rounding_terms(const Node *node, const Acc *acc) {
-    return (double)(node->reduce == REDUCE_MEAN ? acc->terms : acc->rounding);
+    return (double)(node->reduce == REDUCE_MEAN || node->contract ? acc->terms : acc->rounding);
 }
 
 /* Of the random walk that the roundings of a block of terms are, the root of the sum of squared steps. Equal terms are rounded alike: a run of k of
