@@ -13,9 +13,10 @@ static bool is_one(const Aff *extent) {
 
 /* Of a reshape that only adds axes of extent 1: the axes of the result that are the operand's, in their order. False: it is another. */
 static bool added_units(const IrOp *op, int64_t *kept) {
+    if (op->opcode != IR_GRAPH_RESHAPE) return false;
     const IrType *from = op->operands[0]->type, *to = op->results[0].type;
     unsigned k = 0;
-    if (op->opcode != IR_GRAPH_RESHAPE || from->rank >= to->rank) return false;
+    if (from->rank >= to->rank) return false;
     for (unsigned i = 0; i < to->rank; i++) {
         bool same = k < from->rank && to->extents[i] == from->extents[k];
         if (same)
