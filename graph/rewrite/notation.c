@@ -23,6 +23,16 @@ IrValue *notation_index(IrBuilder *b, Notation *n, IrValue *v) {
     return e->kind == AFF_OVERFLOW ? ir_value_map_get(n->map, v) : ir_aff_emit(b, e);
 }
 
+IrOp *notation_create(IrBuilder *b, Dtype dtype, unsigned count, IrValue *const *extents, unsigned outer) {
+    IrModule *m = b->block->func->module;
+    const Aff *shape[2 * NOTATION_ARGS];
+    for (unsigned i = 0; i < outer; i++) shape[i] = ir_aff_of(m, extents[i]);
+    const IrType *t = ir_type_tensor(m, dtype, outer, shape);
+    IrOp *to = ir_op_create(b, IR_GRAPH_GENERIC, count, extents, 1, &t);
+    ir_attr_set_int(to, "outer", outer);
+    return to;
+}
+
 void notation_begin(IrBuilder *b, Notation *n) {
     for (unsigned i = 0; i < n->from->arg_count; i++) ir_value_map_set(n->map, n->from->args[i], ir_aff_emit(b, n->meaning[i]));
 }

@@ -6,7 +6,7 @@
 
 enum { NOTATION_ARGS = 32 };
 
-/* What the indices of the old notation mean, over those of the new one; of more than NOTATION_ARGS there are none. */
+/* What the indices of the old notation mean, over those of the new one; whoever fills it refuses notation with more than NOTATION_ARGS indices. */
 typedef struct {
     IrModule *m;
     const IrBlock *from;
@@ -18,6 +18,8 @@ typedef struct {
     unsigned part_count;
 } Notation;
 
+/* An empty notation over these extents, the first `outer` of them its result's; the caller sets what it folds, adds its indices and fills it. */
+IrOp *notation_create(IrBuilder *b, Dtype dtype, unsigned count, IrValue *const *extents, unsigned outer);
 /* Emits what the indices mean, for operations that take them as values. */
 void notation_begin(IrBuilder *b, Notation *n);
 /* An index of the old notation in the new one. */

@@ -10,8 +10,6 @@
  * so that each group is a product of matrices. */
 #include "rewrite_internal.h"
 
-#include <string.h>
-
 #include "notation.h"
 #include "query.h"
 
@@ -111,7 +109,6 @@ static const Aff *quotient(const Groups *g, const Aff *extent) {
 
 static void split(Groups *g) {
     IrValue *extents[NOTATION_ARGS + 1];
-    const Aff *shape[NOTATION_ARGS + 1];
     IrBuilder b = ir_builder_before(g->op);
     b.span = g->op->span;
     unsigned n = 0;
@@ -120,11 +117,8 @@ static void split(Groups *g) {
         if (i == g->index) extents[n++] = ir_aff_emit(&b, quotient(g, extent));
         extents[n++] = i == g->index ? ir_aff_emit(&b, g->size) : g->op->operands[i];
     }
-    for (unsigned i = 0; i <= g->outer; i++) shape[i] = ir_aff_of(g->m, extents[i]);
-    const IrType *t = ir_type_tensor(g->m, g->op->results[0].type->dtype, g->outer + 1, shape);
-    IrOp *groups = ir_op_create(&b, IR_GRAPH_GENERIC, n, extents, 1, &t);
-    ir_attr_set_int(groups, "outer", g->outer + 1);
-    ir_attr_set_str(groups, "kind", ir_attr_str(g->op, "kind", ""));
+    IrOp *groups = notation_create(&b, g->op->results[0].type->dtype, n, extents, g->outer + 1);
+    ir_set_kind(groups, ir_op_kind(g->op));
     fill(g, groups);
     IrOp *dealt = deal(g, &b, ir_result(groups, 0));
     ir_replace_uses(&g->op->results[0], ir_result(dealt, 0));
@@ -132,8 +126,7 @@ static void split(Groups *g) {
 }
 
 bool rewrite_groups(Rewriter *r, IrOp *op) {
-    if (op->opcode != IR_GRAPH_GENERIC || strcmp(ir_attr_str(op, "kind", ""), "add") != 0 || op->operand_count >= NOTATION_ARGS)
-        return false;
+    if (op->opcode != IR_GRAPH_GENERIC || ir_op_kind(op) != IR_KIND_ADD || op->operand_count >= NOTATION_ARGS) return false;
     Groups g = {.m = r->f->module, .op = op, .outer = (unsigned)ir_attr_int(op, "outer", 0)};
     if (!find_index(&g)) return false;
     split(&g);

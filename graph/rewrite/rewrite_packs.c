@@ -10,8 +10,6 @@
  * so that for each tap both factors are rows of consecutive elements along what is summed: as copies bring them and tensor cores take them. */
 #include "rewrite_internal.h"
 
-#include <string.h>
-
 #include "notation.h"
 #include "query.h"
 
@@ -136,8 +134,7 @@ static bool find_factors(Packer *p) {
 }
 
 static bool find(Packer *p, IrFunc *f, IrOp *op) {
-    if (op->opcode != IR_GRAPH_GENERIC || strcmp(ir_attr_str(op, "kind", ""), "add") != 0 || op->operand_count > NOTATION_ARGS)
-        return false;
+    if (op->opcode != IR_GRAPH_GENERIC || ir_op_kind(op) != IR_KIND_ADD || op->operand_count > NOTATION_ARGS) return false;
     *p = (Packer){.f = f, .m = f->module, .op = op, .outer = (unsigned)ir_attr_int(op, "outer", 0), .args = op->regions[0]->args};
     return find_factors(p);
 }
@@ -166,9 +163,18 @@ static int64_t longest_sum(const Packer *p) {
     return most;
 }
 
+/* Has the factor an axis that is the sum's index and ends with it? Then zeros stand behind its end; of a group the next one's elements do. */
+static bool ends_with_sum(const Packer *p, const IrOp *element) {
+    const Aff *index = aff_var(p->m->affs, p->sum, p->sum->name), *extent = ir_aff_of(p->m, p->op->operands[p->sum->index]);
+    for (unsigned i = 1; i < element->operand_count; i++)
+        if (ir_aff_of(p->m, element->operands[i]) == index && element->operands[0]->type->extents[i - 1] == extent) return true;
+    return false;
+}
+
 static bool find_taps(const Packer *p, Taps *t) {
     const IrAttr *pad = ir_attr(p->window, "pad");
-    int64_t channels = pad && pad->number != 0 ? 0 : longest_sum(p), extent;
+    bool open = (pad && pad->number != 0) || !ends_with_sum(p, p->window) || !ends_with_sum(p, p->weights);
+    int64_t channels = open ? 0 : longest_sum(p), extent;
     *t = (Taps){.inner = 1, .outer = 1};
     for (unsigned i = p->op->operand_count; i-- > p->outer;) {
         if (p->args[i] == p->sum) continue;
@@ -227,9 +233,8 @@ static IrOp *merge_taps(Packer *p, const Taps *t) {
     if (t->inside) extents[n] = ir_aff_emit(&b, whole_pieces(p, aff_mul(c, ir_aff_of(p->m, extents[n]), aff_const(c, t->inner))));
     n++;
     if (t->count) extents[n++] = ir_const_index(&b, t->outer);
-    IrOp *to = ir_op_create(&b, IR_GRAPH_GENERIC, n, extents, 1, &p->op->results[0].type);
-    ir_attr_set_int(to, "outer", p->outer);
-    ir_attr_set_str(to, "kind", "add");
+    IrOp *to = notation_create(&b, p->op->results[0].type->dtype, n, extents, p->outer);
+    ir_set_kind(to, IR_KIND_ADD);
     Notation again = {.m = p->m, .from = p->op->regions[0], .map = ir_value_map_create(p->m->arena)};
     for (unsigned i = 0; i < p->outer; i++) again.meaning[i] = new_arg(p, to, p->args[i]->name);
     const Aff *sum = new_arg(p, to, "j");
@@ -257,13 +262,9 @@ static void find_again(Packer *p, IrOp *op) {
 
 /* Notation without a fold over these extents, whose value is stored; `at` gets its indices. */
 static IrOp *begin_stored(Packer *p, unsigned rank, IrValue *const *extents, Dtype dtype, IrValue **at) {
-    const Aff *shape[MOST_RANK];
     IrBuilder b = ir_builder_before(p->op);
     b.span = p->op->span;
-    for (unsigned i = 0; i < rank; i++) shape[i] = ir_aff_of(p->m, extents[i]);
-    const IrType *t = ir_type_tensor(p->m, dtype, rank, shape);
-    IrOp *pack = ir_op_create(&b, IR_GRAPH_GENERIC, rank, extents, 1, &t);
-    ir_attr_set_int(pack, "outer", rank);
+    IrOp *pack = notation_create(&b, dtype, rank, extents, rank);
     ir_attr_set_int(pack, "stored", p->lanes);
     for (unsigned i = 0; i < rank; i++) at[i] = ir_region_add_arg(pack->regions[0], ir_type_index(p->m), NULL);
     return pack;
@@ -450,13 +451,33 @@ static unsigned count_named(const Packer *p, const IrOp *element) {
     return n;
 }
 
+/* Does each axis of the window that moves with what is summed move with one index of the result at most, and with no tap that stays outside of the sum? */
+static bool has_places(const Packer *p, uint32_t inside) {
+    for (unsigned i = 1; i < p->window->operand_count; i++) {
+        const Aff *e = ir_aff_of(p->m, p->window->operands[i]);
+        bool summed = aff_depends_on(e, p->sum), tapped = false;
+        unsigned outers = 0;
+        for (unsigned k = 0; k < p->op->operand_count; k++) {
+            if (p->args[k] == p->sum || !aff_depends_on(e, p->args[k])) continue;
+            outers += k < p->outer;
+            summed |= inside >> k & 1;
+            tapped |= k >= p->outer && !(inside >> k & 1);
+        }
+        if (summed && (outers > 1 || tapped)) return false;
+    }
+    return true;
+}
+
 bool rewrite_packs(Rewriter *r, IrOp *op) {
     Packer p;
     if (!find(&p, r->f, op) || count_named(&p, p.weights) >= MOST_RANK) return false;
     Taps taps = {0};
     p.lanes = LANES;
     bool bounded = op->regions[0]->last->operands[0]->def->opcode == IR_SELECT; /* taps whose number differs by phase stay apart */
-    if (!bounded && find_taps(&p, &taps) && (taps.count > 1 || taps.inside)) {
+    bool merges = !bounded && find_taps(&p, &taps);
+    if (!merges) taps = (Taps){0};
+    if (!has_places(&p, taps.inside)) return false;
+    if (merges && (taps.count > 1 || taps.inside)) {
         int64_t channels = longest_sum(&p) * taps.inner;
         for (p.lanes = LEAST_LANES; p.lanes < LANES && p.lanes < channels;) p.lanes *= 2;
         if (!taps.inside) p.lanes = LANES;

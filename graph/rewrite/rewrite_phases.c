@@ -12,8 +12,6 @@
 #include "query.h"
 #include "rewrite_internal.h"
 
-#include <string.h>
-
 enum { MOST_PHASES = 16, MOST_AXES = NOTATION_ARGS / 2 };
 
 /* An index of the result that is split, and the folded one that is solved for. */
@@ -273,15 +271,11 @@ static IrOp *deal(Solver *s, IrBuilder *b, IrValue *phases) {
 
 static void split(Solver *s) {
     IrValue *extents[2 * MOST_AXES];
-    const Aff *shape[2 * MOST_AXES];
     IrBuilder b = ir_builder_before(s->op);
     b.span = s->op->span;
     unsigned outer = 0, n = new_extents(s, &b, extents, &outer);
-    for (unsigned i = 0; i < outer; i++) shape[i] = ir_aff_of(s->m, extents[i]);
-    const IrType *t = ir_type_tensor(s->m, s->op->results[0].type->dtype, outer, shape);
-    IrOp *phases = ir_op_create(&b, IR_GRAPH_GENERIC, n, extents, 1, &t);
-    ir_attr_set_int(phases, "outer", outer);
-    ir_attr_set_str(phases, "kind", ir_attr_str(s->op, "kind", ""));
+    IrOp *phases = notation_create(&b, s->op->results[0].type->dtype, n, extents, outer);
+    ir_set_kind(phases, ir_op_kind(s->op));
     fill_body(s, phases);
     IrOp *dealt = deal(s, &b, ir_result(phases, 0));
     ir_replace_uses(&s->op->results[0], ir_result(dealt, 0));
@@ -289,7 +283,7 @@ static void split(Solver *s) {
 }
 
 bool rewrite_phases(Rewriter *r, IrOp *op) {
-    if (op->opcode != IR_GRAPH_GENERIC || strcmp(ir_attr_str(op, "kind", ""), "add") != 0) return false;
+    if (op->opcode != IR_GRAPH_GENERIC || ir_op_kind(op) != IR_KIND_ADD) return false;
     const IrOp *choice = op->regions[0]->last->operands[0]->def;
     Solver s = {.op = op, .m = r->f->module, .outer = (unsigned)ir_attr_int(op, "outer", 0)};
     bool sums = choice && choice->opcode == IR_SELECT && is_zero(choice->operands[2]) && dtype_is_float(choice->results[0].type->dtype);

@@ -11,8 +11,6 @@
  * What Q has at the positions behind a row's end is dealt out to nobody. */
 #include "rewrite_internal.h"
 
-#include <string.h>
-
 #include "notation.h"
 #include "query.h"
 
@@ -38,7 +36,10 @@ static bool reach(Plane *p, unsigned operand, const IrValue *own, unsigned axis,
     int64_t by, taps, at;
     if (!notation_slope(p->m, e, own, &by) || by != 1) return false;
     *rest = notation_with(p->m, e, own, aff_const(c, 0));
-    if (!aff_is_const(ir_aff_of(p->m, p->op->operands[p->op->operand_count - 1]), &taps)) taps = 1;
+    if (!aff_is_const(ir_aff_of(p->m, p->op->operands[p->op->operand_count - 1]), &taps)) {
+        if (aff_depends_on(*rest, tap)) return false;
+        taps = 1;
+    }
     if (taps > MOST_TAPS) return false;
     for (int64_t i = 0; i < taps; i++) {
         if (!aff_is_const(notation_with(p->m, *rest, tap, aff_const(c, i)), &at)) return false;
@@ -84,15 +85,6 @@ static const Aff *new_arg(const Plane *p, IrOp *to, const char *name) {
     return aff_var(p->m->affs, arg, arg->name);
 }
 
-static IrOp *notation(const Plane *p, IrBuilder *b, unsigned count, IrValue **extents, unsigned outer, Dtype dtype) {
-    const Aff *shape[2 * NOTATION_ARGS];
-    for (unsigned i = 0; i < outer; i++) shape[i] = ir_aff_of(p->m, extents[i]);
-    const IrType *t = ir_type_tensor(p->m, dtype, outer, shape);
-    IrOp *to = ir_op_create(b, IR_GRAPH_GENERIC, count, extents, 1, &t);
-    ir_attr_set_int(to, "outer", outer);
-    return to;
-}
-
 static void copy_body(IrOp *to, Notation *again) {
     IrBuilder b = ir_builder_at_end(to->regions[0]);
     notation_begin(&b, again);
@@ -110,7 +102,7 @@ static IrValue *store_planes(Plane *p) {
     for (unsigned i = 0; i + 3 < rank; i++) extents[n++] = p->pack->operands[i];
     extents[n++] = ir_aff_emit(&b, aff_mul(c, rows, p->row));
     extents[n++] = p->pack->operands[rank - 1];
-    IrOp *to = notation(p, &b, n, extents, n, p->pack->results[0].type->dtype);
+    IrOp *to = notation_create(&b, p->pack->results[0].type->dtype, n, extents, n);
     ir_attr_set_int(to, "stored", ir_attr_int(p->pack, "stored", 0));
     Notation again = {.m = p->m, .from = p->pack->regions[0], .map = ir_value_map_create(p->m->arena)};
     for (unsigned i = 0; i + 3 < rank; i++) again.meaning[i] = new_arg(p, to, NULL);
@@ -150,8 +142,8 @@ static IrOp *sum_planes(Plane *p, IrValue *planes) {
         if (i + 1 != p->outer)
             extents[n++] =
                 i + 2 == p->outer ? ir_aff_emit(&b, aff_mul(c, ir_aff_of(p->m, p->op->operands[i]), p->row)) : p->op->operands[i];
-    IrOp *to = notation(p, &b, n, extents, p->outer - 1, p->op->results[0].type->dtype);
-    ir_attr_set_str(to, "kind", "add");
+    IrOp *to = notation_create(&b, p->op->results[0].type->dtype, n, extents, p->outer - 1);
+    ir_set_kind(to, IR_KIND_ADD);
     Notation again = {.m = p->m, .from = p->op->regions[0], .map = ir_value_map_create(p->m->arena)};
     const Aff *at = NULL;
     for (unsigned i = 0; i < count; i++) {
@@ -187,8 +179,7 @@ static void deal(Plane *p, IrOp *sums) {
 }
 
 bool rewrite_planes(Rewriter *r, IrOp *op) {
-    if (op->opcode != IR_GRAPH_GENERIC || strcmp(ir_attr_str(op, "kind", ""), "add") != 0 || op->operand_count > NOTATION_ARGS)
-        return false;
+    if (op->opcode != IR_GRAPH_GENERIC || ir_op_kind(op) != IR_KIND_ADD || op->operand_count > NOTATION_ARGS) return false;
     Plane p = {.m = r->f->module, .op = op, .outer = (unsigned)ir_attr_int(op, "outer", 0), .args = op->regions[0]->args};
     const IrOp *mul = op->regions[0]->last->operands[0]->def;
     if (p.outer < 3 || p.outer == op->operand_count || !mul || mul->opcode != IR_MUL) return false;
