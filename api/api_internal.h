@@ -95,8 +95,8 @@ bool api_check_with_sketch(sketchc_unit *unit, const sketchc_options *options);
 void api_report_reasons(sketchc_unit *unit, Diag *diag);
 /* Makes unit->designed for an operator that has no sketch; false when no style fits (choose.c). */
 bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module);
-/* A copy of the operator's graph, in the module, rewritten as designs of the style read it; null: there is no operator. *rewrites says by what, null: by nothing. The
- * caller removes it. */
+/* A copy of the operator's graph, in the module, rewritten as designs of the style read it; null: there is no operator. *rewrites, where it is
+ * asked for, says by what, null: by nothing. The caller removes the copy. */
 IrFunc *api_rewritten(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style, const char **rewrites);
 /* The same text alone. */
 const char *api_rewrites(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style);

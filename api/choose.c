@@ -164,9 +164,8 @@ static bool choose(Choice *c, int64_t most_ops) {
 
 bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module) {
     if (options->design) return api_design_named(unit, options, module);
-    const char *rewrites;
-    IrFunc *copy = api_rewritten(unit, module, options, style_named("blocks"),
-                                 &rewrites); /* in the module: what is asked of it below is also asked of the copy */
+    /* In the module: what is asked of it below is also asked of the copy. */
+    IrFunc *copy = api_rewritten(unit, module, options, style_named("blocks"), NULL);
     bool products = has_product(module), blocks = products || has_transposition(module);
     Choice c = {.unit = unit,
                 .options = options,

@@ -29,15 +29,9 @@ static bool is_processor(const sketchc_options *options) {
     return options->target && strcmp(options->target, "openmp") == 0;
 }
 
-/* Does what is folded go through workspaces? */
-static bool style_folds(size_t style) {
-    DesignStaging staging = design_style(style)->staging;
-    return staging == STAGE_FOLDED || staging == STAGE_FOLDS || staging == STAGE_LIBRARY;
-}
-
 /* A copy of the operator's graph as designs of the style read it. */
 static IrFunc *rewritten(sketchc_unit *unit, IrModule *module, const sketchc_options *given, size_t style, RewriteCounts *counts) {
-    RewriteOptions options = {.apart = is_processor(given), .workspaces = style_folds(style)};
+    RewriteOptions options = {.apart = is_processor(given), .workspaces = design_by_form(design_style(style))};
     IrFunc *graph = graph_of(module), *copy = graph ? ir_func_clone(graph, graph->name) : NULL;
     if (copy) *counts = rewrite_graph(unit->arena, copy, &options);
     return copy;
@@ -49,7 +43,7 @@ IrFunc *api_rewritten(sketchc_unit *unit, IrModule *module, const sketchc_option
     str_init(&text);
     IrFunc *copy = rewritten(unit, module, options, style, &counts);
     if (copy) rewrite_counts_print(&counts, &text);
-    *rewrites = text.len ? arena_strdup(unit->arena, text.data) : NULL;
+    if (rewrites) *rewrites = text.len ? arena_strdup(unit->arena, text.data) : NULL;
     str_release(&text);
     return copy;
 }
@@ -162,9 +156,6 @@ void api_report_reasons(sketchc_unit *unit, Diag *diag) {
     }
 }
 
-/* ---- Lowering ---- */
-
-/* Is the code more than the target, or a limit below that, takes? */
 void api_report_no_sketch(sketchc_unit *unit) {
     const Block *op = unit->file ? unit->file->op : NULL;
     Diag *d = diag_report(&unit->diags, DIAG_no_sketch, op ? op->name_span : SPAN_NONE);
@@ -172,6 +163,9 @@ void api_report_no_sketch(sketchc_unit *unit) {
     if (op) diag_note(&unit->diags, d, SPAN_NONE, "add `sketch %s_tiled implements %s { ... }`, which says how", op->name, op->name);
 }
 
+/* ---- Lowering ---- */
+
+/* Is the code more than the target, or a limit below that, takes? */
 static bool is_too_large(const sketchc_unit *unit) {
     const Diag *d = first_error(unit);
     return d && (d->id == DIAG_kernel_too_large || d->id == DIAG_tile_too_large);

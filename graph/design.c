@@ -18,6 +18,10 @@ const DesignStyle *design_style(size_t index) {
     return &styles[index];
 }
 
+bool design_by_form(const DesignStyle *s) {
+    return s->staging == STAGE_FOLDED || s->staging == STAGE_FOLDS || s->staging == STAGE_LIBRARY;
+}
+
 static unsigned variant_of(const DesignStyle *style) {
     unsigned n = 0;
     for (const DesignStyle *s = styles; s < style; s++) n += s->staging == STAGE_LIBRARY;
@@ -233,11 +237,6 @@ static const DesignStyle *nest_style(Design *d) {
     return s;
 }
 
-/* Is each nest walked by its form? */
-static bool by_form(const DesignStyle *s) {
-    return s->staging == STAGE_FOLDED || s->staging == STAGE_FOLDS || s->staging == STAGE_LIBRARY;
-}
-
 /* What is only stored in another order: its new rows are columns of what is read. */
 static const DesignStyle *pack_style(const Design *d) {
     DesignStyle *s = ARENA_NEW(d->arena, DesignStyle);
@@ -271,6 +270,8 @@ bool design_end_nest(Design *d, const Design *around, Str *body) {
     d->constexprs.len = done.constexprs.len;
     d->constexprs.cap = done.constexprs.cap;
     d->bound_count = done.bound_count;
+    d->made_of = done.made_of;
+    d->op_count = done.op_count;
     d->ahead |= done.ahead;
     d->varied |= done.varied;
     d->late |= done.late;
@@ -300,7 +301,7 @@ static bool write_walked(Design *d, const DesignResults *r) {
         d->view_count = view_count;
         d->names = names;
     }
-    if (by_form(d->style) && !d->error) d->style = nest_style(d);
+    if (design_by_form(d->style) && !d->error) d->style = nest_style(d);
     if (d->staging && design_is_stored(d->staging->values[0])) d->style = pack_style(d);
     if (!d->error) run_nest(d, r, false);
     return design_end_nest(d, &around, &body);
@@ -424,7 +425,7 @@ static bool write_all(Design *d, DesignRemedy *remedy) {
     if (!d->error && d->style->staging == STAGE_PRODUCTS) design_stage_products(d);
     if (!d->error && d->style->staging == STAGE_LIBRARY)
         design_stage_library(d);
-    else if (!d->error && by_form(d->style))
+    else if (!d->error && design_by_form(d->style))
         design_stage_folds(d);
     size_t count = design_group_results(d, remedy->apart, nests); /* behind what makes one fold two */
     if (!d->error) write_results(d, nests, count);

@@ -38,6 +38,8 @@ typedef struct {
     const char *summary;
 } DesignStyle;
 
+/* Is each nest of its sketches walked by its form? Then what is folded goes through workspaces. */
+bool design_by_form(const DesignStyle *style);
 size_t design_style_count(void);
 const DesignStyle *design_style(size_t index);
 

@@ -155,7 +155,7 @@ static void find_dims(const Design *d, const IrType *type, const Aff *const *ind
         for (unsigned k = 0; k < d->axis_count && !v->as_it_is[i]; k++) {
             bool seen = !aff_depends_on(index[i], d->axes[k]);
             for (unsigned j = 0; j < v->count; j++) seen |= v->axes[j] == d->axes[k];
-            if (!seen && v->count < DESIGN_RANK) v->axes[v->count++] = d->axes[k];
+            if (!seen) v->axes[v->count++] = d->axes[k];
         }
     }
     v->count += kept;

@@ -346,7 +346,7 @@ static const IrOp *yielded_product(const IrOp *op) {
 
 bool design_is_product(const IrOp *op) {
     if (op->opcode == IR_GRAPH_CONTRACT) return true;
-    return op->opcode == IR_GRAPH_GENERIC && strcmp(ir_attr_str(op, "kind", ""), "add") == 0 && yielded_product(op);
+    return op->opcode == IR_GRAPH_GENERIC && ir_op_kind(op) == IR_KIND_ADD && yielded_product(op);
 }
 
 /* Which indices of the notation a value is made of, a bit each. */
@@ -672,7 +672,7 @@ static DesignTile arg_extreme(Design *d, IrOp *op, const Aff *const *index) {
     unsigned rank = 0;
     for (unsigned i = 0; i < t.rank; i++)
         if ((int)i != at) left[rank++] = t.axes[i];
-    const char *call = strcmp(ir_attr_str(op, "kind", ""), "min") == 0 ? "argmin" : "argmax";
+    const char *call = ir_op_kind(op) == IR_KIND_MIN ? "argmin" : "argmax";
     return design_let(d, arena_printf(d->arena, "%s(%s, axis=%d)", call, t.text, at), rank, left, DTYPE_I64);
 }
 

@@ -260,7 +260,7 @@ static bool all_bounds(const IrOp *op, const IrValue *condition) {
 
 static const IrOp *choice_of(const IrOp *op) {
     const IrOp *choice = op->regions[0]->last->operands[0]->def;
-    if (!choice || choice->opcode != IR_SELECT || strcmp(ir_attr_str(op, "kind", ""), "add") != 0) return NULL;
+    if (!choice || choice->opcode != IR_SELECT || ir_op_kind(op) != IR_KIND_ADD) return NULL;
     const IrOp *none = choice->operands[2]->def;
     const IrAttr *value = none && none->opcode == IR_CONST ? ir_attr(none, "value") : NULL;
     bool zero = value && (value->kind == IR_ATTR_FLOAT ? value->number == 0 : value->integer == 0);

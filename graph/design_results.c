@@ -2,13 +2,12 @@
  * to a view of its place: no part goes through a workspace, and none asks for the others' elements in vain. */
 #include "design_internal.h"
 
-#include <string.h>
-
 /* What is stored: a result, or a part of one. */
 typedef struct {
     IrValue *value;
     const char *name;
     uint64_t bit; /* the result's own; of a part one that no result has */
+    bool part;    /* of a result */
 } Item;
 
 typedef struct {
@@ -54,7 +53,7 @@ static void add_parts(Design *d, Items *items, const IrOp *op, const char *tenso
         IrValue *v = op->operands[i];
         const char *view = part_view(d, tensor, v->type, axis, begin);
         uint64_t bit = (uint64_t)1 << (DESIGN_NESTS - 1 - items->len); /* results count from the other end */
-        items->data[items->len++] = (Item){v, view, bit};
+        items->data[items->len++] = (Item){v, view, bit, true};
         begin = aff_add(c, begin, v->type->extents[axis]);
     }
 }
@@ -67,7 +66,7 @@ static void list_items(Design *d, Items *items) {
         if (goes_by_parts(d, v, items))
             add_parts(d, items, v->def, names->strs[i]);
         else
-            items->data[items->len++] = (Item){v, names->strs[i], (uint64_t)1 << i};
+            items->data[items->len++] = (Item){v, names->strs[i], (uint64_t)1 << i, false};
     }
 }
 
@@ -86,12 +85,11 @@ size_t design_group_results(Design *d, uint64_t apart, DesignResults *nests) {
         *r = (DesignResults){0};
         for (size_t k = i; k < items.len && r->count < DESIGN_AXES; k++) {
             const Item *item = &items.data[k];
-            bool part = item->bit >> d->f->body->last->operand_count != 0;
             bool alone = k != i && (apart & (item->bit | items.data[i].bit) || anchors_differ(d, items.data[i].value, item->value));
             if (alone || done[k] || !same_shape(items.data[i].value->type, item->value->type)) continue;
             done[k] = true;
-            r->unique |= part && has_part;
-            has_part |= part;
+            r->unique |= item->part && has_part;
+            has_part |= item->part;
             r->bits |= item->bit;
             r->values[r->count] = item->value;
             r->names[r->count++] = item->name;

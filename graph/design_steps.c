@@ -6,8 +6,6 @@
 #include "design_internal.h"
 #include "pointer_table.h"
 
-#include <string.h>
-
 bool design_folds(const IrOp *op) {
     return op->opcode == IR_GRAPH_REDUCE || op->opcode == IR_GRAPH_CONTRACT || op->opcode == IR_GRAPH_SCAN || op->opcode == IR_GRAPH_ARG ||
            op->opcode == IR_GRAPH_SORT || (op->opcode == IR_GRAPH_GENERIC && ir_op_kind(op));

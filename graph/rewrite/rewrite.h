@@ -49,7 +49,7 @@ typedef struct {
 RewriteCounts rewrite_graph(Arena *arena, IrFunc *f, const RewriteOptions *options);
 
 unsigned rewrite_counts_all(const RewriteCounts *counts); /* of all rows together */
-/* "nested_folds (order) 2, ..."; empty where nothing was applied. */
+/* "nested_folds (order) x 2, ..."; empty where nothing was applied. */
 void rewrite_counts_print(const RewriteCounts *counts, Str *out);
 
 #endif

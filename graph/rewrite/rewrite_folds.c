@@ -1,8 +1,6 @@
 /* Rewrites of folds. */
 #include "rewrite_internal.h"
 
-#include <string.h>
-
 /* ---- Nested folds ---- */
 
 enum { MOST_AXES = 16 };
@@ -50,9 +48,7 @@ bool rewrite_nested_folds(Rewriter *r, IrOp *op) {
     (void)r;
     IrOp *inner = op->opcode == IR_GRAPH_REDUCE ? op->operands[0]->def : NULL;
     if (!inner || inner->opcode != IR_GRAPH_REDUCE || inner->operands[0]->type->rank > MOST_AXES) return false;
-    if (strcmp(ir_attr_str(op, "kind", ""), ir_attr_str(inner, "kind", "")) != 0 ||
-        inner->results[0].type->dtype != op->results[0].type->dtype)
-        return false;
+    if (ir_op_kind(op) != ir_op_kind(inner) || inner->results[0].type->dtype != op->results[0].type->dtype) return false;
     if (inner->results[0].uses->next) return false; /* something else is made of it, too */
     bool keeps = ir_attr_bool(op, "keepdim") && ir_attr_bool(inner, "keepdim");
     const IrType *whole = op->results[0].type;

@@ -5,8 +5,6 @@
  * not a deviation from a mean, so nothing cancels as in the mean of squares less the squared mean; what is added to the error are the roundings of the parts' means. */
 #include "rewrite_internal.h"
 
-#include <string.h>
-
 enum { MOST_RANK = 16 };
 
 /* mean((x - mean(x))^2), both along the same axes. */
@@ -18,7 +16,7 @@ typedef struct {
 } Moments;
 
 static bool is_mean(const IrOp *op) {
-    return op && op->opcode == IR_GRAPH_REDUCE && strcmp(ir_attr_str(op, "kind", ""), "mean") == 0 && !ir_attr_bool(op, "keepdim") &&
+    return op && op->opcode == IR_GRAPH_REDUCE && ir_op_kind(op) == IR_KIND_MEAN && !ir_attr_bool(op, "keepdim") &&
            op->operands[0]->type->rank <= MOST_RANK;
 }
 
@@ -63,7 +61,7 @@ static IrValue *mean_of(IrBuilder *b, IrValue *x, const int64_t *axes, size_t co
     }
     const IrType *t = ir_type_tensor(b->module, x->type->dtype, rank, shape);
     IrOp *op = ir_op_create(b, IR_GRAPH_REDUCE, 1, &x, 1, &t);
-    ir_attr_set_str(op, "kind", "mean");
+    ir_set_kind(op, IR_KIND_MEAN);
     ir_attr_set_ints(op, "axes", count, axes);
     return ir_result(op, 0);
 }

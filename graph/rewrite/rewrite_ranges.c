@@ -160,7 +160,7 @@ static void factors_of_notation(Ranged *g) {
 static bool is_sum_of_products(const IrOp *op) {
     if (op->results[0].type->rank > MOST_RANK) return false;
     if (op->opcode == IR_GRAPH_CONTRACT) return ir_attr(op, "sum_a")->count == 1;
-    bool adds = op->opcode == IR_GRAPH_GENERIC && strcmp(ir_attr_str(op, "kind", ""), "add") == 0;
+    bool adds = op->opcode == IR_GRAPH_GENERIC && ir_op_kind(op) == IR_KIND_ADD;
     if (!adds || op->operand_count != (unsigned)ir_attr_int(op, "outer", 0) + 1) return false;
     const IrOp *yielded = op->regions[0]->last->operands[0]->def;
     return yielded && yielded->opcode == IR_MUL && yielded->block == op->regions[0];

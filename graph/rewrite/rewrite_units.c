@@ -2,8 +2,6 @@
  * other axes only, and the broadcast says which those are. */
 #include "rewrite_internal.h"
 
-#include <string.h>
-
 enum { MOST_RANK = 16 };
 
 static bool is_one(const Aff *extent) {
