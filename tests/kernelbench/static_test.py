@@ -64,13 +64,13 @@ def conflicts(sketchc, file):
     return {key: value for key, value in found.items()}
 
 
-def symbol_of(entry, named):
-    """The symbol of a kernel: its name, cut where that is long; where another one is then the same, with a hash of the whole behind it."""
-    cut = re.compile(r"_[0-9a-f]{8}$")
-    alike = [n for n in named if entry.startswith(n)] or [n for n in named if cut.search(n) and entry.startswith(cut.sub("", n))]
-    if not alike:
+def symbols_of(entry, named):
+    """The kernel's symbol: its name, cut where that is long; or all that it may be, where cut names are alike and end in a hash of the whole."""
+    whole = [n for n in named if entry.startswith(n)]
+    hashed = [n for n in named if re.search(r"_[0-9a-f]{8}$", n) and entry.startswith(n[:-9])]
+    if not whole and not hashed:
         raise RuntimeError(f"no entry for {entry} among {named}")
-    return alike if len(alike) > 1 and not any(entry.startswith(n) for n in alike) else [max(alike, key=len)]
+    return [max(whole, key=len)] if whole else hashed
 
 
 def spills(sketchc, file):
@@ -87,7 +87,7 @@ def spills(sketchc, file):
         if not entries:
             return {}
         named = re.findall(r"\.entry (\w+)\(", pathlib.Path(ptx).read_text())
-        entries = sorted({n for e in entries for n in symbol_of(e, named)})
+        entries = sorted({n for e in entries for n in symbols_of(e, named)})
         chosen = [a for e in entries for a in ("--entry", e)]
         done = subprocess.run(["ptxas", "-v", "-arch=sm_90a", *chosen, ptx, "-o", "/dev/null"], capture_output=True, text=True)
         if done.returncode:

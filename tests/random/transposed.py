@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 
+REFUSED = (1,)  # exit statuses
 STYLES = ("packed_short", "rows", "columns", "packed_wide", "squares", "packed_narrow", "naive_rows")
 UPDATES = ("Y = Z", "Y = relu(Z)", "Y = Z * 0.5 + R", "Y[n, o, {at}] = max(Z[n, o, {at}] + R[n, o, {at}], -1)")
 
@@ -58,7 +59,6 @@ def operator(seed):
     weights = "pad(F, 0)" if groups > 1 else "F"
     term = f"pad(X, 0)[n, {x}, {read}] * {weights}[{f}, {', '.join(d.k for d in dims)}]"
     many = f"{groups}*" if groups > 1 else ""
-    many = f"{groups}*" if groups > 1 else ""
     residual = f" R[B, {many}O, {result}]: f32;" if "R" in update else ""
     return f"""operator transposed {{
     symbols: B, C, O, {", ".join(sizes)}, {", ".join(f"O{d.size} = {d.output()}" for d in dims)}, {need};
@@ -76,20 +76,24 @@ def run(sketchc, *arguments):
     return subprocess.run([sketchc, *arguments], capture_output=True, text=True, check=False)
 
 
+def is_refused(done):
+    return done.returncode in REFUSED and "error[E" in done.stderr
+
+
 def check(sketchc, seed, folder):
-    """What is wrong with the operator of the seed; empty: nothing. How many of its sketches store by phase."""
+    """What is wrong with the operator of the seed (an empty list: nothing), and how many of its sketches store by phase."""
     file = folder / f"{seed}.sketch"
     file.write_text(operator(seed))
     wrong, phases = [], 0
     for options in ([], [f"--design={STYLES[seed % len(STYLES)]}"]):
         made = run(sketchc, file, "-t", "openmp", "--emit=sketch", *options)
         if made.returncode:
-            if not options:
-                wrong.append(f"no sketch: {made.stderr[:400]}")
+            if not options or not is_refused(made):
+                wrong.append(f"{options}: no sketch: status {made.returncode}: {made.stderr[:400]}")
             continue
         phases += " = Y[" in made.stdout
         done = run(sketchc, "verify", file, "-t", "openmp", "--no-ragged", *options)
-        if options and "error[E" in done.stderr:
+        if options and is_refused(done):
             continue  # a style that was not chosen need not lower
         if done.returncode or " 0 failed" not in done.stdout:
             wrong.append(f"{options}: {done.stdout[-800:]}{done.stderr[-400:]}")

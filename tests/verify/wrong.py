@@ -18,6 +18,7 @@ import daily
 
 SEED = 22
 NOT_VERIFIED = 3
+NO_FAULT = ("powerless", "incomplete", "near_ties")  # of status 3, too, and say nothing of the sketch
 # name: declarations, equations, case, body of the right sketch
 OPERATORS = {
     "decay": ("symbols: M, N;\ntensors: H[M, N]: f32, G[M, N]: f32, Y[M]: f32;", "H = 0.9 * H + G\nY = sum(H, axis=1)",
@@ -190,13 +191,13 @@ def indented(text: str) -> list[str]:
     return ["    " + line for line in text.split("\n")]
 
 
-def caught(sketchc: str, folder: pathlib.Path, name: str, text: str) -> tuple[int, str]:
-    """The status of `verify`, and what it says first of a fault."""
+def caught(sketchc: str, folder: pathlib.Path, name: str, text: str) -> tuple[int, str, str]:
+    """The status of `verify`, and what it says first of a fault: its verdict and the rest of the line."""
     file = folder / (re.sub(r"\W", "_", name) + ".sketch")
     file.write_text(text)
     done = subprocess.run([sketchc, "verify", file, "-t", "openmp", f"--seed={SEED}"], capture_output=True, text=True, check=False)
-    fault = re.search(r"^(?!ok|skipped)\w+ +(.*)$", done.stdout, re.M)
-    return done.returncode, fault[1][:150] if fault and done.returncode else done.stderr[:300]
+    faults = re.findall(rf"^(?!ok|skipped|{'|'.join(NO_FAULT)})(\w+)  +(.*)$", done.stdout, re.M)
+    return (done.returncode, faults[0][0], faults[0][1][:150]) if faults and done.returncode else (done.returncode, "", done.stderr[:300])
 
 
 def main() -> int:
@@ -210,9 +211,9 @@ def main() -> int:
         jobs = {w: pool.submit(caught, sketchc, folder, w, text_of(WRONG[w][0], WRONG[w][1:])) for w in wrong}
         problems += [f"right, and refused: {o}: {job.result()}" for o, job in right.items() if job.result()[0]]
         for kind, job in jobs.items():
-            status, text = job.result()
-            print(f"{WRONG[kind][0]}: {kind}: {text}")
-            if status != NOT_VERIFIED:
+            status, verdict, text = job.result()
+            print(f"{WRONG[kind][0]}: {kind}: {verdict}: {text}")
+            if status != NOT_VERIFIED or not verdict:
                 problems.append(f"{WRONG[kind][0]}: {kind}: status {status}: {text}")
     print("\n".join(problems))
     print(f"figure: wrong_kinds_refused {len(wrong) - sum(not p.startswith('right') for p in problems)} of {len(wrong)}")
