@@ -106,7 +106,7 @@ typedef struct {
     int regions;                    /* 0..2 */
     unsigned traits;
     const char *type_rule; /* names a rule of verify.c: "same", "compare", "any", ... */
-    const char *attrs;     /* "kind:str axes:ints keepdim:bool?" ('?' optional) */
+    const char *attrs;     /* "kind:kind axes:ints keepdim:bool?" ('?' optional) */
     const char *summary;
 } IrOpInfo;
 const IrOpInfo *ir_op_info(IrOpcode opcode);

@@ -52,7 +52,7 @@ const IrAttr *ir_attr_in(const IrAttr *list, const char *key);
 void ir_attr_fill_enum(IrAttr *attr, IrEnum set, unsigned value);
 IrAttr *ir_attrs_clone(IrModule *m, const IrAttr *list);
 
-/* One entry of an op's attribute spec ("kind:str keepdim:bool?"). */
+/* One entry of an op's attribute spec ("kind:kind keepdim:bool?"). */
 typedef struct {
     char key[24];
     bool any, optional;

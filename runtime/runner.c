@@ -73,7 +73,7 @@ static bool take_info(Runner *r, const void *data, size_t size) {
     return (unsigned)r->info.error.status < RT_STATUS_COUNT;
 }
 
-/* The task's name and sizes, or what is done before the first. */
+/* The task's number and name, or what is done before the first, or what is done before the first. */
 static void begins(void *ctx, const char *what) {
     Runner *r = ctx;
     const RtOptions *o = r->plan.options;

@@ -69,7 +69,7 @@ typedef struct {
     double peak_cache_bytes;
     unsigned device;  /* CUDA ordinal */
     unsigned threads; /* for the reference and inputs; 0: all */
-    /* In the calling process: what now begins, such as "case small (M=3 N=8): the first launch"; null: nobody asks. */
+    /* In the calling process: what now begins, such as "3 of 20, small: the first launch"; null: nobody asks. */
     void (*on_progress)(void *context, const char *doing);
     void *progress_context;
 } RtOptions;

@@ -1,4 +1,4 @@
-/* The sizes to optimise for: those of the cases that a file declares, of which no other source of passes/ reads. They say which
+/* The sizes to optimise for: those of the cases that a file declares, which no other source of passes/ reads. They say which
  * versions are made and how work is shared out; what is right at all sizes never depends on them. */
 #ifndef PASSES_ANALYSIS_SIZES_H
 #define PASSES_ANALYSIS_SIZES_H

@@ -263,7 +263,7 @@ void barrier_check_walk_for(BarrierCheck *r, const IrOp *op, State **s);
 void barrier_check_walk_product(BarrierCheck *r, State *s, const IrOp *op);
 void barrier_check_walk_product_wait(BarrierCheck *r, State *s, const IrOp *op);
 /* That no accumulators are used while their product is in flight. */
-void barrier_check_check_sums(BarrierCheck *r, const State *s, const IrOp *op, bool inside);
+void barrier_check_sums(BarrierCheck *r, const State *s, const IrOp *op, bool inside);
 /* What was in flight as `from` is so as `to`, too. */
 void barrier_check_pass_sum(BarrierCheck *r, State *s, const IrValue *from, const IrValue *to);
 /* Those of the region are gone, but as what it yields; arg null: as the op's results. */

@@ -96,12 +96,12 @@ static bool is_in_flight(const State *s, const IrValue *v) {
     return false;
 }
 
-void barrier_check_check_sums(BarrierCheck *r, const State *s, const IrOp *op, bool inside) {
+void barrier_check_sums(BarrierCheck *r, const State *s, const IrOp *op, bool inside) {
     bool passes = op->opcode == IR_WGMMA || op->opcode == IR_WGMMA_WAIT || op->opcode == IR_YIELD || op->opcode == IR_FOR;
     for (unsigned i = 0; i < op->operand_count && !passes; i++)
         if (is_in_flight(s, op->operands[i])) barrier_check_fail(r, op, NULL, "accumulators are used while their product is in flight");
     for (unsigned g = 0; g < op->region_count && inside; g++)
-        for (const IrOp *o = op->regions[g] ? op->regions[g]->first : NULL; o; o = o->next) barrier_check_check_sums(r, s, o, true);
+        for (const IrOp *o = op->regions[g] ? op->regions[g]->first : NULL; o; o = o->next) barrier_check_sums(r, s, o, true);
 }
 
 void barrier_check_pass_sum(BarrierCheck *r, State *s, const IrValue *from, const IrValue *to) {

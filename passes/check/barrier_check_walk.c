@@ -500,7 +500,7 @@ static void walk_op(BarrierCheck *r, const IrOp *op, State **s) {
 
 void barrier_check_walk_block(BarrierCheck *r, const IrBlock *block, State **s) {
     for (const IrOp *op = block->first; op && !r->failed; op = op->next) {
-        if ((*s)->sums.len) barrier_check_check_sums(r, *s, op, !r->relevant[op->mark]);
+        if ((*s)->sums.len) barrier_check_sums(r, *s, op, !r->relevant[op->mark]);
         if (r->relevant[op->mark]) walk_op(r, op, s);
         if (r->work > r->work_limit) barrier_check_fail(r, op, NULL, "the kernel is too long to be walked");
     }

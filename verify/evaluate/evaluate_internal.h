@@ -80,7 +80,7 @@ struct Node {
 
 /* What a sum that begins with another number is off by hangs on its terms. */
 typedef struct {
-    float terms, magnitude; /* but those of 0; the sum of their magnitudes */
+    float terms, magnitude; /* that round; the sum of their magnitudes */
     float roundings;        /* of a walk of the size of a partial sum */
 } SumWalk;
 

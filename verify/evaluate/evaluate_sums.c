@@ -127,7 +127,7 @@ static double mean_error(const Node *node, const Acc *acc) {
 double sum_error(EvalRun *run, const Node *node, const Acc *acc, double *v, SumWalk *walk) {
     bool exact = is_exact(run, node, acc);
     double e = acc->error, roundings = node->tensor_core ? 0 : roundings_of(node, acc);
-    *walk = (SumWalk){(float)acc->rounding, (float)acc->finite, (float)roundings};
+    *walk = (SumWalk){(float)rounding_terms(node, acc), (float)acc->finite, (float)roundings};
     if (!exact) e += sum_bound(node, acc, roundings) + flushed(run->ev, node, acc);
     if (!exact && node->contract) e += (double)acc->terms * node->tiny; /* products may be denormals */
     if (may_overflow(node, acc, e) || (node->in_parts && isinf(acc->sum))) e = INFINITY;
