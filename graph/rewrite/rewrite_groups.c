@@ -42,12 +42,20 @@ static const Aff *find_divisor(const Groups *g, const IrValue *arg) {
     return NULL;
 }
 
+/* An expression over sizes alone, which the extents of the new notation may name. */
+static bool is_size(const Groups *g, const Aff *e) {
+    const IrBlock *body = g->op->regions[0];
+    for (unsigned i = 0; i < body->arg_count; i++)
+        if (aff_depends_on(e, body->args[i])) return false;
+    return true;
+}
+
 static bool find_index(Groups *g) {
     AffCtx *c = g->m->affs;
     for (g->index = 0; g->index < g->outer; g->index++) {
         g->size = find_divisor(g, g->op->regions[0]->args[g->index]);
         const Aff *extent = ir_aff_of(g->m, g->op->operands[g->index]);
-        if (g->size && aff_mod(c, extent, g->size) == aff_const(c, 0)) return true;
+        if (g->size && is_size(g, g->size) && aff_mod(c, extent, g->size) == aff_const(c, 0)) return true;
     }
     return false;
 }

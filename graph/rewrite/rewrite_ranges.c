@@ -109,12 +109,18 @@ static void take_factor(Ranged *g, IrValue *v, const Aff *const *index) {
 
 /* ---- Data ---- */
 
-static bool is_triangle(const IrModule *m, const char *tensor) {
-    const IrCase *c = m->case_count ? &m->cases[0] : NULL;
-    for (size_t i = 0; c && i < c->data_count; i++)
+static bool is_triangle_in(const IrCase *c, const char *tensor) {
+    for (size_t i = 0; i < c->data_count; i++)
         if (strcmp(c->data[i].tensor, tensor) == 0)
             return strcmp(c->data[i].generator, "triu") == 0 || strcmp(c->data[i].generator, "tril") == 0;
     return false;
+}
+
+/* In every case: one that draws it otherwise is no promise. */
+static bool is_triangle(const IrModule *m, const char *tensor) {
+    bool always = m->case_count > 0;
+    for (size_t i = 0; i < m->case_count; i++) always &= is_triangle_in(&m->cases[i], tensor);
+    return always;
 }
 
 /* Is the value finite by what the operator promises: a triangle of data, moved, or cut by a condition? */
