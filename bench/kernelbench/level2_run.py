@@ -2,11 +2,13 @@
 """KernelBench level 2 (level2.py) on a GPU where PyTorch is installed: operators without sketches, compiled, compared and timed beside PyTorch.
 
     level2_run.py SKETCHC LIBSKETCHC OUT.json [--only ID,...] [--forms ptx,cu] [--samples 5] [--compile] [--seconds 400] [--longest 2] [--limit 120]
+                  [--steps]
 
 Artifacts are compiled side by side first; what needs over --limit seconds, or is predicted to run longer than --longest seconds, is left out and
 said to be. All elements are compared with PyTorch's in a higher precision (products of matrices in float64, convolutions in f32 without
 tf32): a result is right within a tolerance, or where it is no further off than TIMES_EAGER times PyTorch's own in its default precision.
-Problem 66 draws random numbers, PyTorch others: it is compared by `sketchc verify` alone. Times are medians, kernel and PyTorch in turn."""
+Problem 66 draws random numbers, PyTorch others: it is compared by `sketchc verify` alone. Times are medians, kernel and PyTorch in turn. --steps: the time of each kernel of
+one call by the profiler, ours and PyTorch's."""
 import argparse
 import concurrent.futures
 import json
@@ -219,11 +221,21 @@ class Run:
                 compiled_call(*inputs)
                 calls["compile"] = lambda: compiled_call(*inputs)
             times = self.clock.interleaved(calls, self.options.samples)
+            if self.options.steps:
+                entry["steps"] = {name: steps_of(call) for name, call in calls.items()}
         for kernel in kernels:
             kernel.close()
         entry["seconds"] = {k: statistics.median(v) for k, v in times.items()}
         entry["spread"] = {k: round(max(v) / min(v) - 1, 4) for k, v in times.items()}
         return entry
+
+
+def steps_of(call):
+    """[name, microseconds] of each kernel that one call starts, in order."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        call()
+        torch.cuda.synchronize()
+    return [[e.name[:80], round(e.time_range.elapsed_us(), 1)] for e in profile.events() if e.device_type == torch.autograd.DeviceType.CUDA]
 
 
 def say(e):
@@ -233,6 +245,8 @@ def say(e):
         line += f" {form} {s[form] * 1e3:9.4f} ms ({s['eager'] / s[form]:5.2f}x eager)" if form in s else f" {form} none: {about.get('error', '')[:80]}"
         line += f" WRONG {about['off']:.1e}/{about['odd']}" if about.get("verified") is False else " not compared" if form in s and about["verified"] is None else ""
     print(line + "".join(f" {k} {s[k] * 1e3:9.4f}" for k in ("eager", "compile") if k in s) + f" {e['kernels'][next(iter(e['kernels']))].get('style')}", flush=True)
+    for name, steps in e.get("steps", {}).items():
+        print(f"      {name}: " + ", ".join(f"{kernel} {us:.0f}" for kernel, us in steps), flush=True)
 
 
 def main():
@@ -244,6 +258,7 @@ def main():
     parser.add_argument("--forms", default="ptx")
     parser.add_argument("--samples", type=int, default=5)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--steps", action="store_true")
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--limit", type=float, default=120)
     parser.add_argument("--longest", type=float, default=2)
