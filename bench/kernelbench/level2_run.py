@@ -6,7 +6,8 @@
 
 Artifacts are compiled side by side first; what needs over --limit seconds, or is predicted to run longer than --longest seconds, is left out and
 said to be. All elements are compared with PyTorch's in a higher precision (products of matrices in float64, convolutions in f32 without
-tf32): a result is right within a tolerance, or where it is no further off than TIMES_EAGER times PyTorch's own in its default precision.
+tf32): a result is right within a tolerance, or where it is no further off than TIMES_EAGER times PyTorch's own in its default precision
+(for convolutions the larger of eager's difference and of one whose factors are rounded to tf32: `tf32_off`).
 Problem 66 draws random numbers, PyTorch others: it is compared by `sketchc verify` alone. Times are medians, kernel and PyTorch in turn. --steps: the time of each kernel of
 one call by the profiler, ours and PyTorch's."""
 import argparse
@@ -38,11 +39,16 @@ TOLERANCE, CONVOLUTION_TOLERANCE, TIMES_EAGER = 5e-5, 5e-3, 2
 RANDOM = (66,)
 
 
+def tf32(x):
+    """Rounded to the 11 bits that tf32 keeps, to the nearest, ties away from zero."""
+    return ((x.contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+
+
 class Torch:
     """The methods of level2.Text by PyTorch; tensors in the order in which Text declares them."""
 
-    def __init__(self, tensors):
-        self.tensors, self.at = tensors, 0
+    def __init__(self, tensors, rounds=False):
+        self.tensors, self.at, self.rounds = tensors, 0, rounds
 
     def tensor(self):
         self.at += 1
@@ -68,6 +74,8 @@ class Torch:
 
     def conv(self, x, o, k, s=1, p=0, more=0, transposed=False, groups=0, bias=True):
         f, z = self.tensor(), self.tensor() if bias else None
+        if self.rounds:
+            x, f = tf32(x), tf32(f)
         if not transposed:
             return getattr(F, f"conv{x.dim() - 2}d")(x, f, z, stride=s, padding=p)
         return getattr(F, f"conv_transpose{x.dim() - 2}d")(x, f, z, stride=s, padding=p, output_padding=more)
@@ -141,16 +149,16 @@ class Problem:
             made[name] = draw(shape, device="cuda") * scale + shift
         return made
 
-    def call(self, *tensors):
-        return self.what(Torch(tensors[1:]), tensors[0])
+    def call(self, *tensors, rounds=False):
+        return self.what(Torch(tensors[1:], rounds), tensors[0])
 
-    def exact(self, tensors):
-        """In a higher precision, as far as it is at hand."""
+    def exact(self, tensors, rounds=False):
+        """In a higher precision, as far as it is at hand; `rounds`: but for the factors of convolutions, in tf32."""
         before = torch.backends.cudnn.allow_tf32
         torch.backends.cudnn.allow_tf32 = False
         try:
             wide = torch.float32 if self.text.convolves else torch.float64
-            return self.call(*[t.to(wide) for t in tensors]).contiguous()
+            return self.call(*[t.to(wide) for t in tensors], rounds=rounds).contiguous()
         finally:
             torch.backends.cudnn.allow_tf32 = before
 
@@ -195,6 +203,8 @@ class Run:
             want = p.exact(inputs)
             eager_off, eager_odd = difference(p.call(*inputs), want)
             entry["eager_off"] = eager_off
+            if p.text.convolves:  # cuDNN may have taken an algorithm in f32: what its default precision allows
+                eager_off = entry["tf32_off"] = max(eager_off, difference(p.exact(inputs, rounds=True), want)[0])
             tolerance = CONVOLUTION_TOLERANCE if p.text.convolves else TOLERANCE
             for form, about in compiled.items():
                 if "error" in about:
