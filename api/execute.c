@@ -1,8 +1,7 @@
 /* Artifacts: reading, running, verifying, timing. */
-#include "api_internal.h"
+#include "execute.h"
 
 #include "memory.h"
-#include "runtime.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -112,7 +111,7 @@ static RtError take_define(Given *g, const char *name, const char *text) {
     return rt_ok();
 }
 
-static RtError run_options(const sketchc_run_options *o, const Artifact *a, Arena *arena, RtOptions *r) {
+RtError api_run_options(const sketchc_run_options *o, const Artifact *a, Arena *arena, RtOptions *r) {
     *r = (RtOptions){0};
     RtError e = check_options(o);
     if (!o || rt_failed(&e)) return e;
@@ -155,8 +154,8 @@ static bool is_json(const char *format) {
     return format && strcmp(format, "json") == 0;
 }
 
-static sketchc_status status_of(RtError error) {
-    return (sketchc_status)rt_status_exit_code(error.status);
+sketchc_status api_status_of(const RtError *error) {
+    return (sketchc_status)rt_status_exit_code(error->status);
 }
 
 /* What runs, verifies or times, and its results. */
@@ -178,9 +177,9 @@ static void execute_call(void *call) {
     RtOptions o;
     Str out;
     str_init(&out);
-    RtError error = x->execute(x, run_options(x->options, x->artifact, arena, &o), &o, arena, &out);
+    RtError error = x->execute(x, api_run_options(x->options, x->artifact, arena, &o), &o, arena, &out);
     x->report = api_string(&out);
-    x->status = status_of(error);
+    x->status = api_status_of(&error);
     str_release(&out);
     arena_destroy(arena);
 }
@@ -277,7 +276,7 @@ static void calibrate_call(void *call) {
     else
         rt_ceilings_text(&ceilings, &error, &out);
     c->report = api_string(&out);
-    c->status = status_of(error);
+    c->status = api_status_of(&error);
     str_release(&out);
 }
 
@@ -311,14 +310,14 @@ typedef struct {
 /* The error's text is the caller's where it wants one; no memory for the text changes nothing of the status. */
 static sketchc_status told(bool done, const KernelCall *c, char **message) {
     if (message) *message = !done || c->error.status == RT_OK ? NULL : strdup(c->error.text);
-    return done ? status_of(c->error) : SKETCHC_OUT_OF_MEMORY;
+    return done ? api_status_of(&c->error) : SKETCHC_OUT_OF_MEMORY;
 }
 
 static void open_call(void *call) {
     KernelCall *c = call;
     Arena *arena = arena_create();
     RtOptions o;
-    c->error = run_options(c->options, c->artifact, arena, &o);
+    c->error = api_run_options(c->options, c->artifact, arena, &o);
     if (c->error.status == RT_OK) {
         RtBuffer *list = ARENA_ARRAY(arena, RtBuffer, c->buffer_count + 1);
         for (size_t i = 0; i < c->buffer_count; i++)

@@ -30,8 +30,9 @@ extern "C" {
 #define SKETCHC_API
 #endif
 
-/* Version of this interface; a program compiled against another major number must not be linked. */
-#define SKETCHC_API_VERSION 1
+/* Version of this interface, which rises when something is added; a program needs a library whose sketchc_api_version is not below
+ * the one that it was compiled with. 2: sketchc_launcher, sketchc_plan. */
+#define SKETCHC_API_VERSION 2
 
 /* Statuses are the driver's exit codes. */
 typedef enum {
@@ -227,6 +228,74 @@ SKETCHC_API sketchc_status sketchc_kernel_launch(sketchc_kernel *kernel, void *s
 SKETCHC_API char *sketchc_kernel_info(const sketchc_kernel *kernel);
 /* Waits for the last launch. Null is allowed. */
 SKETCHC_API void sketchc_kernel_close(sketchc_kernel *kernel);
+
+/* ---- Launches whose pointers are known at the launch only ----
+ * A launcher holds an artifact's code, loaded once; a plan what follows from one set of sizes. A launch of a plan allocates nothing, waits
+ * for nothing and keeps no pointer: a CUDA graph may capture it. docs/decisions/launch.md. An argument that is null where none may
+ * be is SKETCHC_USAGE_ERROR with a message. */
+
+typedef struct sketchc_launcher sketchc_launcher;
+typedef struct sketchc_plan sketchc_plan;
+
+enum { SKETCHC_MAX_RANK = 8, SKETCHC_WORKSPACE_ALIGN = 256 };
+
+/* Laid out as DLPack's DLTensor (versions 0.2 to 1.x), to which a pointer may be cast. */
+typedef struct {
+    void *data;
+    struct {
+        int32_t type, id; /* 1: CPU, 2: CUDA, 3: host memory of CUDA, 13: managed */
+    } device;
+    int32_t ndim;
+    struct {
+        uint8_t code, bits; /* 0: int, 1: unsigned, 2: float, 4: bfloat, 6: bool, 10: f8e4m3, 12: f8e5m2 */
+        uint16_t lanes;     /* 1 */
+    } dtype;
+    const int64_t *shape;
+    const int64_t *strides; /* in elements; null: contiguous */
+    uint64_t byte_offset;
+} sketchc_dltensor;
+
+/* Loads the code on options->device, whose primary context becomes the calling thread's. The options' symbols and scalars count for
+ * every plan. The artifact must outlive the launcher. On failure *message says why (caller frees). */
+SKETCHC_API sketchc_status sketchc_launcher_open(const sketchc_artifact *artifact, const sketchc_run_options *options,
+                                                 sketchc_launcher **launcher, char **message);
+/* After the launcher's plans are destroyed. Waits for what was launched last on the CPU or the last stream. */
+SKETCHC_API void sketchc_launcher_close(sketchc_launcher *launcher);
+/* JSON: tensors, symbols and scalars in the order of the sketch (docs/schemas/launcher.schema.json). */
+SKETCHC_API char *sketchc_launcher_info(const sketchc_launcher *launcher);
+SKETCHC_API size_t sketchc_launcher_tensor_count(const sketchc_launcher *launcher);
+/* A tensor's position by the sketch's or the operator's name; -1: there is none. */
+SKETCHC_API int sketchc_launcher_tensor(const sketchc_launcher *launcher, const char *name);
+
+/* A plan for sizes: values for all symbols and scalars that neither the launcher nor a default gives. Microseconds; not
+ * while a stream is captured where it is the first. The launcher must outlive it. */
+SKETCHC_API sketchc_status sketchc_plan_create(sketchc_launcher *launcher, const sketchc_symbol *symbols, size_t symbol_count,
+                                               const sketchc_scalar *scalars, size_t scalar_count, sketchc_plan **plan, char **message);
+SKETCHC_API void sketchc_plan_destroy(sketchc_plan *plan);
+/* Bytes of memory that a launch wants besides the tensors, beginning at a multiple of SKETCHC_WORKSPACE_ALIGN; 0: none. Launches that may
+ * run at the same time need one each. */
+SKETCHC_API uint64_t sketchc_plan_workspace(const sketchc_plan *plan);
+/* Shape and strides (in elements; may be null) of a tensor by its position, SKETCHC_MAX_RANK of each at most. Its rank; -1: no such tensor. */
+SKETCHC_API int sketchc_plan_shape(const sketchc_plan *plan, size_t tensor, int64_t *shape, int64_t *strides);
+/* Launches on a CUstream (null: the default stream) of the current context, on the CPU runs. pointers: where each tensor's first element
+ * is, by position. What they point to is not checked. On the CPU any number of threads may launch a plan at the same time, on
+ * a GPU those of one launcher wait for each other. */
+SKETCHC_API sketchc_status sketchc_plan_launch(const sketchc_plan *plan, void *const *pointers, size_t pointer_count, void *workspace,
+                                               void *stream, char **message);
+
+/* Whether a plan may be launched with these tensors, by position, and this workspace: device, dtype, shape, strides and alignment of each,
+ * and that none overlaps one that is written. For callers that check once and launch often. */
+SKETCHC_API sketchc_status sketchc_plan_check(const sketchc_plan *plan, const sketchc_dltensor *const *tensors, size_t tensor_count,
+                                              const void *workspace, uint64_t workspace_bytes, char **message);
+
+/* As sketchc_plan_launch for tensors by position, of which device, dtype, shape, strides and alignment are checked, and that none
+ * overlaps one that is written. Sizes are those of the tensors: the plan for them is made at the first launch and kept, the
+ * last 64 of a launcher at most. */
+SKETCHC_API sketchc_status sketchc_launch(sketchc_launcher *launcher, const sketchc_dltensor *const *tensors, size_t tensor_count,
+                                          void *workspace, uint64_t workspace_bytes, void *stream, char **message);
+/* What sketchc_launch wants as a workspace for these tensors, whose data are not looked at. */
+SKETCHC_API sketchc_status sketchc_launch_workspace(sketchc_launcher *launcher, const sketchc_dltensor *const *tensors, size_t tensor_count,
+                                                    uint64_t *bytes, char **message);
 
 /* ---- This machine ---- */
 

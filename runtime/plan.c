@@ -7,7 +7,7 @@ static const int64_t grid_limit[3] = {2147483647, 65535, 65535};
 /* A block's shared memory; on a processor scratch on a worker's stack, which the compiler limits. */
 enum { SHARED_LIMIT = 1 << 20, SCRATCH_LIMIT = 8 << 20 };
 
-static bool is_aligned(const Artifact *a, const ArtifactVersion *v, const uint64_t *addresses) {
+bool plan_is_aligned(const Artifact *a, const ArtifactVersion *v, const uint64_t *addresses) {
     for (size_t i = 0; addresses && v->pointer_align > 1 && i < v->arg_count; i++) {
         ArtifactParamKind kind = a->params[v->args[i]].kind;
         if (kind != ARTIFACT_TENSOR && kind != ARTIFACT_WORKSPACE) continue;
@@ -16,19 +16,27 @@ static bool is_aligned(const Artifact *a, const ArtifactVersion *v, const uint64
     return true;
 }
 
+static bool is_licensed(const Binding *b, const ArtifactVersion *v) {
+    int64_t value = 1;
+    if (v->guard && !binding_eval(b, v->guard, &value)) return false; /* overflow */
+    return value > 0;
+}
+
+static RtError no_version(const Binding *b, const ArtifactStep *step) {
+    char sizes[256];
+    binding_print(b, sizes, sizeof sizes);
+    return rt_error(RT_LAUNCH_FAILED, "no version of the kernel '%s' fits %s", step->name, sizes);
+}
+
 static RtError choose_version(const Binding *b, const uint64_t *addresses, Launch *l) {
     for (size_t i = 0; i < l->step->version_count; i++) {
         const ArtifactVersion *v = &l->step->versions[i];
-        int64_t value = 1;
-        if (v->guard && !binding_eval(b, v->guard, &value)) value = 0; /* overflow: not licensed */
-        if (value <= 0 || !is_aligned(b->a, v, addresses)) continue;
+        if (!is_licensed(b, v) || !plan_is_aligned(b->a, v, addresses)) continue;
         l->version = v;
         l->version_index = (unsigned)i;
         return rt_ok();
     }
-    char sizes[256];
-    binding_print(b, sizes, sizeof sizes);
-    return rt_error(RT_LAUNCH_FAILED, "no version of the kernel '%s' fits %s", l->step->name, sizes);
+    return no_version(b, l->step);
 }
 
 static RtError size_launch(const Binding *b, Launch *l) {
@@ -48,6 +56,21 @@ static RtError size_launch(const Binding *b, Launch *l) {
         if (l->grid[i] % l->version->cluster[i])
             return rt_error(RT_LAUNCH_FAILED, "the grid of '%s' is no multiple of its cluster", l->version->entry);
     return rt_ok();
+}
+
+RtError plan_versions(const Binding *b, unsigned step, Launch *launches, size_t *count) {
+    const ArtifactStep *s = &b->a->steps[step];
+    *count = 0;
+    for (unsigned i = 0; i < s->version_count; i++) {
+        const ArtifactVersion *v = &s->versions[i];
+        if (!is_licensed(b, v)) continue;
+        Launch *l = &launches[*count];
+        *l = (Launch){.step = s, .step_index = step, .version = v, .version_index = i};
+        RT_TRY(size_launch(b, l));
+        ++*count;
+        if (v->pointer_align <= 1) break; /* what follows never runs */
+    }
+    return *count ? rt_ok() : no_version(b, s);
 }
 
 /* A step that waits itself is launched early behind a kernel of the same launch: what else is in the stream it does not know, and

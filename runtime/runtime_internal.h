@@ -59,6 +59,10 @@ typedef struct {
 } Launch;
 /* Addresses by parameter index; null: not known yet, taken as aligned. */
 RtError plan_launches(const Binding *b, Arena *arena, const uint64_t *addresses, Launch **launches, size_t *count);
+/* Of one step all versions that may run at these sizes, in order of preference, until one that takes any address: ARTIFACT_MAX_VERSIONS
+ * at most. */
+RtError plan_versions(const Binding *b, unsigned step, Launch *launches, size_t *count);
+bool plan_is_aligned(const Artifact *a, const ArtifactVersion *v, const uint64_t *addresses);
 /* Written tensors must not overlap any other; addresses by parameter index. */
 RtError plan_check_overlap(const Binding *b, const uint64_t *addresses);
 

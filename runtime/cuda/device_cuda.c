@@ -126,19 +126,13 @@ static RtError encode_map(Cuda *c, const Binding *b, const ArtifactParam *p, uin
     return rt_ok();
 }
 
-/* Maps of the launch, as many as there are parameters of that kind; `maps` is on the heap. */
-static RtError fill_maps(Cuda *c, const Launch *l, const Binding *b, const uint64_t *addresses, void **parameters, TensorMap **maps) {
-    size_t count = 0;
-    *maps = NULL;
-    for (size_t i = 0; i < l->version->arg_count; i++) count += b->a->params[l->version->args[i]].kind == ARTIFACT_MAP;
-    if (!count) return rt_ok();
-    if (!(*maps = aligned_alloc(64, count * sizeof **maps))) return rt_error(RT_MISSING, "out of memory");
-    for (size_t i = l->version->arg_count; i-- > 0 && count;) {
+/* Maps of the launch, in `maps`, which has room for those of any. */
+static RtError fill_maps(Cuda *c, const Launch *l, const Binding *b, const uint64_t *addresses, void **parameters, TensorMap *maps) {
+    for (size_t i = 0; i < l->version->arg_count; i++) {
         const ArtifactParam *p = &b->a->params[l->version->args[i]];
         if (p->kind != ARTIFACT_MAP) continue;
-        TensorMap *map = &(*maps)[--count];
-        RT_TRY(encode_map(c, b, p, addresses[p->tensor], map));
-        parameters[i] = map;
+        RT_TRY(encode_map(c, b, p, addresses[p->tensor], maps));
+        parameters[i] = maps++;
     }
     return rt_ok();
 }
@@ -178,6 +172,19 @@ static unsigned fill_attributes(const Launch *l, CUlaunchAttribute attributes[CU
     return n;
 }
 
+/* What a kernel must ask for before it is launched, once: the driver takes as long for it as for a launch. */
+static RtError allow(Cuda *c, Program *p, const Launch *l, CUfunction f) {
+    const ArtifactVersion *v = l->version;
+    uint32_t *asked = cuda_program_asked(p, l->step_index, l->version_index);
+    uint32_t needed = l->shared_bytes > 48 * 1024 ? l->shared_bytes : 1;
+    if (*asked >= needed) return rt_ok();
+    if (needed > 1) CU(FuncSetAttribute(f, CUDA_FUNC_MAX_DYNAMIC_SHARED, (int)l->shared_bytes), "asking for shared memory");
+    if (v->cluster[0] * v->cluster[1] * v->cluster[2] > 8)
+        CU(FuncSetAttribute(f, CUDA_FUNC_NON_PORTABLE_CLUSTER, 1), "asking for a large cluster");
+    *asked = needed;
+    return rt_ok();
+}
+
 static RtError gpu_launch(Device *d, Program *p, const Launch *l, const Binding *b, const uint64_t *addresses) {
     Cuda *c = cuda_of(d);
     Argument arguments[ARTIFACT_MAX_PARAMS];
@@ -188,10 +195,7 @@ static RtError gpu_launch(Device *d, Program *p, const Launch *l, const Binding 
     if ((int64_t)l->shared_bytes > c->shared_limit)
         return rt_error(RT_LAUNCH_FAILED, "'%s' needs %u bytes of shared memory, the device gives a block %d", v->entry, l->shared_bytes,
                         c->shared_limit);
-    if (l->shared_bytes > 48 * 1024)
-        CU(FuncSetAttribute(f, CUDA_FUNC_MAX_DYNAMIC_SHARED, (int)l->shared_bytes), "asking for shared memory");
-    if (v->cluster[0] * v->cluster[1] * v->cluster[2] > 8)
-        CU(FuncSetAttribute(f, CUDA_FUNC_NON_PORTABLE_CLUSTER, 1), "asking for a large cluster");
+    RT_TRY(allow(c, p, l, f));
     fill_arguments(l, b, addresses, arguments, parameters);
     CUlaunchConfig config = {.grid = {l->grid[0], l->grid[1], l->grid[2]},
                              .block = {v->block_threads, 1, 1},
@@ -199,10 +203,9 @@ static RtError gpu_launch(Device *d, Program *p, const Launch *l, const Binding 
                              .stream = c->stream,
                              .attributes = attributes,
                              .attribute_count = fill_attributes(l, attributes)};
-    TensorMap *maps;
-    RtError e = fill_maps(c, l, b, addresses, parameters, &maps);
+    TensorMap maps[ARTIFACT_MAX_PARAMS];
+    RtError e = fill_maps(c, l, b, addresses, parameters, maps);
     if (!rt_failed(&e)) e = cuda_check(c->cu, c->cu->LaunchKernelEx(&config, f, parameters, NULL), "launching");
-    free(maps);
     if (rt_failed(&e)) return rt_error(e.status, "'%s': %.400s", v->entry, e.text);
     return rt_ok();
 }

@@ -26,6 +26,8 @@ typedef struct {
 RtError cuda_load(Device *d, const Artifact *a, const RtOptions *options, Program **program);
 void cuda_unload(Device *d, Program *p);
 CUfunction cuda_program_entry(const Program *p, unsigned step, unsigned version);
+/* The shared memory that a kernel has asked the driver for; 0: it has not been launched. */
+uint32_t *cuda_program_asked(Program *p, unsigned step, unsigned version);
 /* Module from PTX or cubin; the JIT's messages become the error's text. */
 RtError cuda_module(const Cuda *c, const void *image, unsigned max_registers, CUmodule *module);
 

@@ -9,6 +9,7 @@
 typedef struct {
     CUmodule module;
     CUfunction (*entries)[ARTIFACT_MAX_VERSIONS];
+    uint32_t (*asked)[ARTIFACT_MAX_VERSIONS];
 } CudaProgram;
 
 typedef struct {
@@ -22,6 +23,10 @@ typedef struct {
 
 CUfunction cuda_program_entry(const Program *p, unsigned step, unsigned version) {
     return ((const CudaProgram *)p->impl)->entries[step][version];
+}
+
+uint32_t *cuda_program_asked(Program *p, unsigned step, unsigned version) {
+    return &((CudaProgram *)p->impl)->asked[step][version];
 }
 
 RtError cuda_module(const Cuda *c, const void *image, unsigned max_registers, CUmodule *module) {
@@ -236,7 +241,9 @@ RtError cuda_load(Device *d, const Artifact *a, const RtOptions *options, Progra
     CudaProgram *impl = calloc(1, sizeof *impl);
     Arena *arena = arena_create();
     RtError e = rt_error(RT_MISSING, "out of memory");
-    if (p && impl && arena && (impl->entries = calloc(a->step_count + 1, sizeof *impl->entries))) {
+    if (impl) impl->entries = calloc(a->step_count + 1, sizeof *impl->entries);
+    if (impl) impl->asked = calloc(a->step_count + 1, sizeof *impl->asked);
+    if (p && impl && arena && impl->entries && impl->asked) {
         Loader l = {.c = d->impl, .a = a, .arena = arena, .max_registers = shared_register_cap(a), .how = p->how};
         cache_open(&l.cache, options->cache_dir);
         p->impl = impl;
@@ -250,6 +257,7 @@ RtError cuda_load(Device *d, const Artifact *a, const RtOptions *options, Progra
     }
     if (impl && impl->module) ((Cuda *)d->impl)->cu->ModuleUnload(impl->module);
     if (impl) free(impl->entries);
+    if (impl) free(impl->asked);
     free(impl);
     free(p);
     return e;
@@ -259,6 +267,7 @@ void cuda_unload(Device *d, Program *p) {
     CudaProgram *impl = p->impl;
     ((Cuda *)d->impl)->cu->ModuleUnload(impl->module);
     free(impl->entries);
+    free(impl->asked);
     free(impl);
     free(p);
 }

@@ -1,0 +1,509 @@
+"""`compile`, and the callable that it returns."""
+import ctypes
+import hashlib
+import json
+import os
+import pathlib
+import re
+import struct
+import sys
+import tempfile
+
+from . import _native, arrays
+from .errors import CompileError, Error, InputError
+
+_PLANS = 1024  # sets of sizes that a kernel remembers
+
+
+def _message(library, status, memory, kind=Error):
+    text = library.text(memory.value) or _native.STATUS_NAMES.get(status, f"status {status}")
+    raise kind(text, status)
+
+
+# ---- Source text ----
+
+def read_source(text_or_path):
+    """Path and text of an argument: an os.PathLike or a text of one line without braces is a path."""
+    if isinstance(text_or_path, str) and ("{" in text_or_path or "\n" in text_or_path):
+        return "<text>", text_or_path
+    path = pathlib.Path(text_or_path)
+    return str(path), path.read_text(encoding="utf-8")
+
+
+def _operator_end(text, name=None):
+    """Where the closing brace of the first operator stands (of the one called `name`)."""
+    depth, inside = 0, False
+    for token in re.finditer(r'#[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|operator\s+(\w+)|[{}]', text):
+        word = token.group()
+        if token.group(1) and depth == 0:
+            inside = name in (None, token.group(1))
+        elif word == "{":
+            depth += 1
+        elif word == "}":
+            depth -= 1
+            if depth == 0 and inside:
+                return token.start()
+    return -1
+
+
+def with_sizes(text, sizes):
+    """The text with a case for each set of sizes at the end of its operator: the sizes that code is made fast for. Lines
+    keep their numbers."""
+    sets = [sizes] if isinstance(sizes, dict) else list(sizes or ())
+    end = _operator_end(text) if sets else -1
+    if end < 0:
+        return text
+    cases = "".join(f"; case given{i or ''} {{ {', '.join(f'{k}={v}' for k, v in chosen.items())} }}" for i, chosen in enumerate(sets))
+    return text[:end].rstrip(" ") + cases + " " + text[end:]
+
+
+# ---- Artifacts ----
+
+def default_target():
+    """"nvptx" where torch or CuPy is imported and has a CUDA device, else "openmp"."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        return "nvptx"
+    return "nvptx" if "cupy" in sys.modules else "openmp"
+
+
+_TARGETS = {"cpu": "openmp", "gpu": "nvptx"}
+
+
+class Request:
+    """What is to be compiled, as the library takes it."""
+
+    def __init__(self, target=None, arch=None, defines=None, sketch=None, design=None, deterministic=False, check=False, strict_hints=False):
+        library = _native.library()
+        self.target = _TARGETS.get(target, target) or default_target()
+        self.arch = arch or library.text(library.native_arch(self.target.encode())) or None
+        self.defines = {k: _define_text(v) for k, v in (defines or {}).items()}
+        self.sketch, self.design = sketch, design
+        self.deterministic, self.check, self.strict_hints = deterministic, check, strict_hints
+
+    def options(self):
+        """The structure, and what it points to."""
+        pairs = [_native.Define(k.encode(), v.encode()) for k, v in self.defines.items()]
+        defines = (_native.Define * len(pairs))(*pairs)
+        encode = lambda s: s.encode() if s else None  # noqa: E731
+        return _native.Options(size=ctypes.sizeof(_native.Options), target=encode(self.target), arch=encode(self.arch),
+                               sketch=encode(self.sketch), design=encode(self.design), defines=defines, define_count=len(pairs),
+                               deterministic=self.deterministic, check=self.check, strict_hints=self.strict_hints)
+
+    def key(self, text):
+        library = _native.library()
+        stat = library.path.stat()
+        what = [text, vars(self), library.version().decode(), str(library.path.resolve()), stat.st_size, stat.st_mtime_ns]
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+
+
+def _define_text(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class Unit:
+    """A source text in the library, until the end of a `with`."""
+
+    def __init__(self, path, text):
+        self.library, data = _native.library(), text.encode()
+        self.handle = self.library.unit_create(path.encode(), data, len(data))
+        if not self.handle:
+            raise MemoryError("sketchc: out of memory")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.library.unit_destroy(self.handle)
+
+    def check(self, status):
+        if status:
+            text = self.library.text(self.library.diagnostics(self.handle, b"text")).strip()
+            found = self.library.json(self.library.diagnostics(self.handle, b"json")) or {}
+            raise CompileError(text or _native.STATUS_NAMES.get(status, str(status)), status, found.get("diagnostics", []))
+
+    def emit(self, request, form):
+        data, size = ctypes.c_void_p(), ctypes.c_size_t()
+        options = request.options()
+        self.check(self.library.emit(self.handle, ctypes.byref(options), form.encode(), ctypes.byref(data), ctypes.byref(size)))
+        try:
+            return ctypes.string_at(data.value, size.value)
+        finally:
+            self.library.free(data)
+
+
+def _cache_folder():
+    library = _native.library()
+    info = library.json(library.cache_info(b"json")) or {}
+    folder = info.get("dir") or info.get("path")
+    return pathlib.Path(folder) / "python" if folder else None
+
+
+def _read_cached(place):
+    try:
+        return place.read_bytes()
+    except OSError:
+        return None
+
+
+def _write_cached(place, data):
+    """As a whole or not at all; a cache that cannot be written is no error."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=place.parent, delete=False) as file:
+            file.write(data)
+        os.replace(file.name, place)
+    except OSError:
+        pass
+
+
+def artifact_bytes(path, text, request, cache=True):
+    """The artifact of a source text, from the cache where the same was compiled before by the same library."""
+    folder = _cache_folder() if cache else None
+    place = folder / (request.key(text) + ".ska") if folder else None
+    data = _read_cached(place) if place else None
+    if data is None:
+        with Unit(path, text) as unit:
+            data = unit.emit(request, "artifact")
+        if place:
+            _write_cached(place, data)
+    return data
+
+
+# ---- Kernels ----
+
+class _Launcher:
+    """An artifact's code, loaded."""
+
+    def __init__(self, data, device):
+        self.library = library = _native.library()
+        self.data, self.artifact, self.handle = data, ctypes.c_void_p(), ctypes.c_void_p()
+        message = ctypes.c_void_p()
+        status = library.artifact_read(data, len(data), ctypes.byref(self.artifact), ctypes.byref(message))
+        if status:
+            _message(library, status, message)
+        options = _native.RunOptions(size=ctypes.sizeof(_native.RunOptions), device=device)
+        status = library.launcher_open(self.artifact, ctypes.byref(options), ctypes.byref(self.handle), ctypes.byref(message))
+        if status:
+            _message(library, status, message)
+        self.info = library.json(library.launcher_info(self.handle))
+
+    def __del__(self):
+        if getattr(self, "handle", None):
+            self.library.launcher_close(self.handle)
+        if getattr(self, "artifact", None):
+            self.library.artifact_destroy(self.artifact)
+
+
+class Tensor:
+    """A tensor of a kernel's signature: `name` (the sketch's), `operator_name`, `dtype` ("f32"), `direction` ("in", "out",
+    "inout"), `extents` (formulas over the symbols, as text)."""
+
+    def __init__(self, position, fields):
+        self.position = position
+        self.name, self.operator_name = fields["name"], fields["operator_name"]
+        self.dtype, self.direction = fields["dtype"], fields["direction"]
+        self.extents, self.strides = fields["extents"], fields.get("strides")
+
+    def __repr__(self):
+        return f"{self.operator_name}[{', '.join(self.extents)}]: {self.dtype}"
+
+
+def _dl_tensor(shape, strides, code, bits, device, index, pointer):
+    n = len(shape)
+    return _native.DLTensor(pointer, _native.DLDevice(device, index), n, _native.DLDataType(code, bits, 1),
+                            (ctypes.c_int64 * n)(*shape), (ctypes.c_int64 * n)(*strides), 0)
+
+
+class _Plan:
+    """What follows from the shapes of one call."""
+
+    def __init__(self, kernel, family, symbols, scalars):
+        self.kernel, self.family, self.handle = kernel, family, ctypes.c_void_p()
+        self.launcher = launcher = kernel._launcher
+        self.library = library = launcher.library
+        symbol_list = (_native.Symbol * len(symbols))(*[_native.Symbol(k.encode(), v) for k, v in symbols.items()])
+        scalar_list = (_native.Scalar * len(scalars))(*[_native.Scalar(k.encode(), float(v)) for k, v in scalars.items()])
+        message = ctypes.c_void_p()
+        status = library.plan_create(launcher.handle, symbol_list, len(symbols), scalar_list, len(scalars), ctypes.byref(self.handle),
+                                     ctypes.byref(message))
+        if status:
+            _message(library, status, message, InputError)
+        self.workspace = library.plan_workspace(self.handle)
+        self.spare = []  # workspaces of earlier calls on the CPU
+        self.results = [(self.shape(t.position), t.dtype) for t in kernel.outputs]
+        self.count = len(kernel.tensors)
+        self.pack = struct.Struct(f"{self.count}P").pack
+        given = [t.position for t in kernel.inputs + kernel.outputs]
+        self.order = None if given == sorted(given) else [given.index(i) for i in range(self.count)]
+        self.message = ctypes.c_void_p()
+        self.on_gpu = kernel.target != "cpu"
+        # Checked at every call of NumPy's arrays, which may begin anywhere.
+        self.mask = max([arrays.DTYPES[t.dtype][1] // 8 for t in kernel.tensors], default=1) - 1 if isinstance(family, arrays.NumPy) else 0
+        self.arguments = (self.handle, self.count, ctypes.byref(self.message), library.launch_held if self.on_gpu else library.launch)
+
+    def __del__(self):
+        if getattr(self, "handle", None):
+            self.library.plan_destroy(self.handle)
+
+    def shape(self, position):
+        shape = (ctypes.c_int64 * _native.MAX_RANK)()
+        return tuple(shape[:self.library.plan_shape(self.handle, position, shape, None)])
+
+    def empty(self, like):
+        make = self.family.empty
+        return [make(shape, dtype, like) for shape, dtype in self.results]
+
+    def check(self, tensors):
+        """By the library: device, dtype, shape, strides, alignment, overlap. `tensors` in the order of inputs and outputs."""
+        described = []
+        for tensor, x in zip(self.kernel.inputs + self.kernel.outputs, tensors):
+            shape, strides, code, bits, device, index = self.family.describe(x)
+            wanted = arrays.DTYPES[tensor.dtype]
+            if self.family.raw(tensor.dtype) and (code, bits) == (1, wanted[1]):
+                code = wanted[0]
+            described.append((tensor.position, _dl_tensor(shape, strides, code, bits, device, index, self.family.pointer(x))))
+        described.sort(key=lambda pair: pair[0])
+        pointers = (ctypes.POINTER(_native.DLTensor) * self.count)(*[ctypes.pointer(t) for _, t in described])
+        message = ctypes.c_void_p()
+        block = _native.WORKSPACE_ALIGN  # stands for the workspace, which is ours
+        bytes_ = self.workspace
+        status = self.library.plan_check(self.handle, pointers, self.count, block, bytes_, ctypes.byref(message))
+        if status:
+            _message(self.library, status, message, InputError)
+
+    def addresses(self, tensors):
+        pointer = self.family.pointer
+        found = [pointer(x) for x in tensors]
+        if self.mask:
+            bits = 0
+            for address in found:
+                bits |= address
+            if bits & self.mask:
+                self.check(tensors)
+        return self.pack(*([found[i] for i in self.order] if self.order else found))
+
+    def block(self, like):
+        """A workspace and its address."""
+        if self.workspace == 0:
+            return None, None
+        if self.spare:
+            return self.spare.pop()
+        memory = self.family.empty((self.workspace + _native.WORKSPACE_ALIGN,), "u8", like)
+        address = self.family.pointer(memory)
+        return memory, address + -address % _native.WORKSPACE_ALIGN
+
+    def run(self, tensors, stream):
+        """`tensors`: inputs, then outputs."""
+        handle, count, message, launch = self.arguments
+        like = tensors[0] if tensors else None
+        if self.on_gpu and stream is None:
+            stream = self.family.stream(like)
+        if not self.workspace:
+            status = launch(handle, self.addresses(tensors), count, None, stream, message)
+        else:
+            memory, address = self.block(like)
+            status = launch(handle, self.addresses(tensors), count, address, stream, message)
+            if not self.on_gpu:  # on a GPU the launch is still to run: the allocator of the stream keeps order
+                self.spare.append((memory, address))
+        if status:
+            _message(self.library, status, self.message)
+
+
+class Launch:
+    """A kernel bound to tensors: `launch()` runs it on them again, `outputs` holds the results. It keeps the tensors alive; whoever
+    changes where they lie (`resize_`) has to prepare anew."""
+
+    __slots__ = ("outputs", "_arguments", "_launch", "_message", "_plan", "_tensors", "_workspace", "_stream")
+
+    def __init__(self, plan, tensors, outputs):
+        handle, count, message, launch = plan.arguments
+        like = tensors[0] if tensors else None
+        plan.check(tensors)
+        self._workspace, address = plan.block(like)
+        self._plan, self._tensors, self.outputs = plan, tensors, outputs
+        self._arguments = (handle, plan.addresses(tensors), count, address)
+        self._launch, self._message = launch, message
+        self._stream = (lambda: plan.family.stream(like)) if plan.on_gpu else None
+
+    def __call__(self, stream=None):
+        if stream is None and self._stream is not None:
+            stream = self._stream()
+        status = self._launch(*self._arguments, stream, self._message)
+        if status:
+            _message(self._plan.library, status, self._plan.message)
+
+
+class Kernel:
+    """A compiled operator, called with its input tensors; returns its results.
+
+    `kernel(*inputs, out=None, stream=None, **named)`: inputs by position in the order of the sketch's declarations or by name, and
+    scalars and symbols by name; tensors that are updated in place (inout) are inputs. Sizes follow from the shapes, each call may have
+    others. Results are new contiguous tensors of the inputs' library on their device, or those given as `out` (a tensor, or a
+    sequence of as many as there are outputs). One result is returned alone, several as a tuple, none as None. No gradient is recorded.
+
+    `stream`: a CUstream as a number; None: the current one of torch or CuPy. On a GPU the call returns when the launch is in the stream.
+
+    InputError: number, device, dtype, shape, strides, alignment, overlap of a written tensor. Inputs that are not contiguous are refused, or
+    copied where the kernel was compiled with strided="copy" (tensors updated in place never are).
+    """
+
+    def __init__(self, data, device=0, strided="error", source=None):
+        if strided not in ("error", "copy"):
+            raise ValueError('strided is "error" or "copy"')
+        self._launcher = _Launcher(data, device)
+        info = self._launcher.info
+        self.artifact, self.source, self.device = data, source, device
+        self.name, self.target, self.arch = info["name"], info["target"], info["arch"]
+        self.tensors = [Tensor(i, t) for i, t in enumerate(info["tensors"])]
+        self.inputs = [t for t in self.tensors if t.direction != "out"]
+        self.outputs = [t for t in self.tensors if t.direction == "out"]
+        self.symbols = {s["name"]: s["operator_name"] for s in info["symbols"]}
+        self.scalars = {s["name"]: s.get("default") for s in info["scalars"]}
+        self.scalar_names = {s["operator_name"]: s["name"] for s in info["scalars"]}
+        self.strided = strided
+        self._count = len(self.inputs)
+        self._plans = {}
+
+    def __repr__(self):
+        signature = ", ".join(map(repr, self.inputs))
+        return f"<sketchc.Kernel {self.name}({signature}) -> {', '.join(map(repr, self.outputs)) or 'in place'}, {self.target} {self.arch}>"
+
+    def save(self, path):
+        """Writes the artifact, which `compile` takes as a path that ends in .ska."""
+        pathlib.Path(path).write_bytes(self.artifact)
+
+    # -- arguments --
+
+    def _place_named(self, tensors, named):
+        """Inputs in order, symbols and scalars of a call with names."""
+        names = {}
+        for i, t in enumerate(self.inputs):
+            names[t.operator_name] = names[t.name] = i
+        placed = dict(enumerate(tensors))
+        symbols, scalars = {}, {}
+        for name, value in named.items():
+            if name in names:
+                if names[name] in placed:
+                    raise InputError(f"{self.name}: '{name}' is given twice", 2)
+                placed[names[name]] = value
+            elif name in self.symbols:
+                symbols[name] = int(value)
+            elif name in self.scalars or name in self.scalar_names:
+                scalars[self.scalar_names.get(name, name)] = float(value)
+            else:
+                raise InputError(f"{self.name} has no input, symbol or scalar '{name}'", 2)
+        missing = [t.operator_name for i, t in enumerate(self.inputs) if i not in placed]
+        if missing or len(placed) > self._count:
+            raise self._wrong_number(len(placed), missing)
+        return [placed[i] for i in range(self._count)], symbols, scalars
+
+    def _wrong_number(self, given, missing):
+        text = f"{self.name} takes {self._count} tensors ({', '.join(t.operator_name for t in self.inputs)}), given are {given}"
+        return InputError(text + (f": {', '.join(missing)} missing" if missing else ""), 2)
+
+    def _family(self, tensors):
+        found = None
+        for tensor, x in zip(self.inputs, tensors):
+            own = arrays.family(x)
+            if own is None:
+                raise InputError(f"'{tensor.operator_name}' is of type {type(x).__name__}, which is no tensor: neither torch's, "
+                                 "NumPy's nor one that speaks DLPack", 2)
+            if found not in (None, own):
+                raise InputError(f"'{tensor.operator_name}' is of another library than the inputs before it", 2)
+            found = own
+        return found
+
+    def _symbols_of(self, family, tensors, given):
+        """Values of the symbols that the inputs' shapes and strides tell."""
+        values = dict(given)
+        for tensor, x in zip(self.inputs, tensors):
+            shape, strides = family.describe(x)[:2]
+            if len(shape) != len(tensor.extents):
+                raise InputError(f"'{tensor.operator_name}' has rank {len(tensor.extents)}, the given tensor has rank {len(shape)}", 1)
+            for formula, value in [*zip(tensor.extents, shape), *zip(tensor.strides or (), strides)]:
+                if formula in self.symbols:
+                    values.setdefault(formula, int(value))
+        return values
+
+    def _copied(self, family, tensors):
+        """Inputs without gaps where the kernel wants them so."""
+        return [x if t.strides or t.direction != "in" else family.contiguous(x) for t, x in zip(self.inputs, tensors)]
+
+    def _new_plan(self, family, tensors, key, symbols, scalars):
+        plan = _Plan(self, family, self._symbols_of(family, tensors, symbols), scalars)
+        plan.check(tensors + plan.empty(tensors[0] if tensors else None))
+        if len(self._plans) >= _PLANS:
+            self._plans.clear()
+        self._plans[key] = plan
+        return plan
+
+    def _find(self, tensors, symbols=None, scalars=None):
+        """The plan for these inputs, and the inputs as they are launched."""
+        family = self._family(tensors)
+        if family is None:  # nothing goes in: results are NumPy's
+            import numpy
+            family = arrays.family(numpy.empty(0))
+        if self.strided == "copy":
+            tensors = self._copied(family, tensors)
+        key = tuple([family.key(x) for x in tensors])
+        if symbols or scalars:
+            key = (key, tuple(sorted((symbols or {}).items())), tuple(sorted((scalars or {}).items())))
+        plan = self._plans.get(key) or self._new_plan(family, tensors, key, symbols or {}, scalars or {})
+        return plan, tensors
+
+    def _results(self, plan, tensors, out):
+        """The outputs, new ones or the caller's."""
+        if out is None:
+            made = plan.empty(tensors[0] if tensors else None)
+            if len(self.inputs) + len(self.outputs) and any(t.direction == "inout" for t in self.inputs):
+                plan.check(tensors + made)
+            return made
+        given = list(out) if isinstance(out, (list, tuple)) else [out]
+        if len(given) != len(self.outputs):
+            raise InputError(f"{self.name} has {len(self.outputs)} outputs, `out` has {len(given)}", 2)
+        plan.check(tensors + given)
+        return given
+
+    def _bind(self, tensors, out, named):
+        symbols = scalars = None
+        if named or len(tensors) != self._count:
+            tensors, symbols, scalars = self._place_named(tensors, named)
+        plan, tensors = self._find(list(tensors), symbols, scalars)
+        return plan, tensors, self._results(plan, tensors, out)
+
+    # -- calls --
+
+    def __call__(self, *tensors, out=None, stream=None, **named):
+        plan, inputs, outputs = self._bind(tensors, out, named)
+        plan.run(inputs + outputs, stream)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs) or None
+
+    def prepare(self, *tensors, out=None, **named) -> Launch:
+        """Binds the kernel to these inputs (and `out`, else new outputs): calls of the result only launch."""
+        plan, inputs, outputs = self._bind(tensors, out, named)
+        return Launch(plan, inputs + outputs, outputs)
+
+
+def compile(text_or_path, *, target=None, arch=None, sizes=None, defines=None, sketch=None, design=None, deterministic=False,
+            check=False, device=0, strided="error", cache=True) -> Kernel:
+    """Compiles an operator, with or without a sketch, to a callable.
+
+    text_or_path: text of the language, or the path of a .sketch file; a path that ends in .ska, or bytes: an artifact, for which
+        nothing is compiled.
+    target: "openmp" (or "cpu"), "nvptx" (or "gpu"), "cuda"; None: "nvptx" where torch or CuPy is imported and has a device, else "openmp".
+    arch: "sm_90a", "x86-64-v3", ...; None: this machine's.
+    sizes: symbols and their values that code is made fast for, a dict or a list of them. Other sizes work, too.
+    defines: values of constexprs. sketch: which one of the file. design: the style where the file has no sketch.
+    device: the CUDA device's number. strided: "error" or "copy", what is done with inputs that have gaps.
+    cache: take the artifact from the cache on disk, and keep it there.
+
+    CompileError with the diagnostics where the source is refused; Error with status 4 where this machine lacks a compiler or a device.
+    """
+    if isinstance(text_or_path, (bytes, bytearray)) or str(text_or_path).endswith(".ska"):
+        data = bytes(text_or_path) if isinstance(text_or_path, (bytes, bytearray)) else pathlib.Path(text_or_path).read_bytes()
+        return Kernel(data, device, strided)
+    path, text = read_source(text_or_path)
+    text = with_sizes(text, sizes)
+    request = Request(target, arch, defines, sketch, design, deterministic, check)
+    return Kernel(artifact_bytes(path, text, request, cache), device, strided, text)
