@@ -268,7 +268,7 @@ SKETCHC_API size_t sketchc_launcher_tensor_count(const sketchc_launcher *launche
 SKETCHC_API int sketchc_launcher_tensor(const sketchc_launcher *launcher, const char *name);
 
 /* A plan for sizes: values for all symbols and scalars that neither the launcher nor a default gives. Microseconds; not
- * while a stream is captured where it is the first. The launcher must outlive it. */
+ * while a stream is captured where it is the first. Of a plan whose launcher is closed nothing but sketchc_plan_destroy may be called. */
 SKETCHC_API sketchc_status sketchc_plan_create(sketchc_launcher *launcher, const sketchc_symbol *symbols, size_t symbol_count,
                                                const sketchc_scalar *scalars, size_t scalar_count, sketchc_plan **plan, char **message);
 SKETCHC_API void sketchc_plan_destroy(sketchc_plan *plan);

@@ -13,7 +13,7 @@ import tempfile
 
 PROGRAMS = {".py", ".sh", ".js", ".lua", ".el"}
 RUN_FILES = {".sketch", ".skir", ".test"}  # as tests/filecheck.py has them
-FROM_OUTSIDE = {"lsan.supp", "requirements.txt", "slowest-build.txt", "slowest-build-asan.txt"}  # scripts/setup, scripts/test and tests/run.py name them
+FROM_OUTSIDE = {"lsan.supp", "requirements.txt", "requirements-torch.txt", "slowest-build.txt", "slowest-build-asan.txt"}  # scripts/setup, scripts/test and tests/run.py name them
 NAMING = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|\bRUN:.*|^\s*(?:import|from)\s.*|\btests/\S+", re.M)
 WORD = re.compile(r"[\w.+/-]+")
 

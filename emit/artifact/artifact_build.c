@@ -89,6 +89,23 @@ static void build_map(Build *b, const IrFunc *f, const IrTensorMap *from, Artifa
     for (unsigned d = 0; d < from->rank; d++) p->box[d] = (unsigned)from->box[d];
 }
 
+/* What the operator calls a parameter of the sketch. */
+static const char *operator_name(const Build *b, const char *name) {
+    for (size_t i = 0; i < b->spec->rename_count; i++)
+        if (strcmp(b->spec->renames[i].param, name) == 0) return b->spec->renames[i].graph_name;
+    return name;
+}
+
+/* A sketch may leave a scalar's default to its operator. */
+static double default_of(const Build *b, const IrParam *scalar) {
+    const IrFunc *f = b->spec->graph ? b->spec->graph->first : NULL;
+    const char *name = operator_name(b, scalar->name);
+    while (f && f->level != IR_LEVEL_GRAPH) f = f->next;
+    for (unsigned i = 0; f && isnan(scalar->fallback) && i < f->param_count; i++)
+        if (f->params[i].kind == IR_PARAM_SCALAR && strcmp(f->params[i].name, name) == 0) return f->params[i].fallback;
+    return scalar->fallback;
+}
+
 static void build_param(Build *b, const IrFunc *f, unsigned i) {
     static const ArtifactParamKind kinds[] = {[IR_PARAM_TENSOR] = ARTIFACT_TENSOR,
                                               [IR_PARAM_SYMBOL] = ARTIFACT_SYMBOL,
@@ -100,7 +117,7 @@ static void build_param(Build *b, const IrFunc *f, unsigned i) {
         .kind = kinds[from->kind], .name = arena_strdup(b->arena, from->name), .dtype = f->body->args[i]->type->dtype, .fallback = NAN};
     if (p.kind == ARTIFACT_TENSOR) build_tensor(b, f, i, &p);
     if (p.kind == ARTIFACT_SYMBOL) p.derived = move_formula(b, from->derived, p.name);
-    if (p.kind == ARTIFACT_SCALAR) p.fallback = from->fallback;
+    if (p.kind == ARTIFACT_SCALAR) p.fallback = default_of(b, from);
     if (p.kind == ARTIFACT_WORKSPACE) p.elements = move_formula(b, from->elements, p.name);
     if (p.kind == ARTIFACT_MAP) build_map(b, f, &from->map, &p);
     VEC_PUSH(b->arena, &b->params, p);

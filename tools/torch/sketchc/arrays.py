@@ -5,11 +5,12 @@ No library is imported here before a tensor of it is seen. What a `Family` answe
 - `key(x)`: what a plan depends on, hashable: shape, dtype, strides, device.
 - `pointer(x)`: the address of the first element.
 - `describe(x)`: shape, strides in elements, DLPack's code and bits, device type and number.
-- `empty(shape, dtype, like)`: a new contiguous tensor beside `like`, not initialised.
+- `maker(shape, dtype, like)`: what makes a new contiguous tensor beside `like`, not initialised, at each call.
 - `contiguous(x)`: the tensor itself, or a copy without gaps.
 - `stream(x)`: the current stream of the tensor's device as a number, 0 on the CPU.
 """
 import ctypes
+import functools
 import sys
 
 # What the language calls a dtype: DLPack's code and bits.
@@ -20,6 +21,7 @@ _NUMPY = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat1
           "bool": "bool"}
 _NAMES = {name: short for short, name in _NUMPY.items()}
 CPU, CUDA = 1, 2
+_address, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer
 
 
 class NumPy:
@@ -27,14 +29,16 @@ class NumPy:
 
     def __init__(self, numpy):
         self.numpy = numpy
-        self._empty = numpy.empty
         self._dtypes = {}
 
     def key(self, x):
         return x.shape, x.dtype, x.strides
 
     def pointer(self, x):
-        return x.__array_interface__["data"][0]
+        try:
+            return _address(_from_buffer(x))
+        except (TypeError, ValueError):  # read only, with gaps, or empty
+            return x.__array_interface__["data"][0]
 
     def describe(self, x):
         size = x.itemsize
@@ -64,8 +68,8 @@ class NumPy:
         except ImportError:
             return self.numpy.dtype(f"uint{DTYPES[dtype][1]}")
 
-    def empty(self, shape, dtype, like):
-        return self._empty(shape, self._dtypes.get(dtype) or self._find(dtype))
+    def maker(self, shape, dtype, like):
+        return functools.partial(self.numpy.empty, shape, self._find(dtype))
 
     def contiguous(self, x):
         return self.numpy.ascontiguousarray(x).reshape(x.shape)
@@ -79,7 +83,6 @@ class Torch:
 
     def __init__(self, torch):
         self.torch = torch
-        self._empty = torch.empty
         names = {**_NUMPY, "f8e4m3": "float8_e4m3fn"}
         self._dtypes = {short: getattr(torch, name) for short, name in names.items() if hasattr(torch, name)}
         self._codes = {dtype: DTYPES[short] for short, dtype in self._dtypes.items()}
@@ -100,8 +103,8 @@ class Torch:
     def raw(self, dtype):
         return False
 
-    def empty(self, shape, dtype, like):
-        return self._empty(shape, dtype=self._dtypes[dtype], device=like.device)
+    def maker(self, shape, dtype, like):
+        return functools.partial(self.torch.empty, shape, dtype=self._dtypes[dtype], device=like.device)
 
     def contiguous(self, x):
         return x.contiguous()
@@ -144,9 +147,9 @@ class Generic:
     def _namespace(self, x):
         return x.__array_namespace__() if hasattr(x, "__array_namespace__") else sys.modules[type(x).__module__.partition(".")[0]]
 
-    def empty(self, shape, dtype, like):
+    def maker(self, shape, dtype, like):
         space = self._namespace(like)
-        return space.empty(tuple(shape), dtype=getattr(space, _NUMPY[dtype]))
+        return functools.partial(space.empty, shape, dtype=getattr(space, _NUMPY[dtype]))
 
     def contiguous(self, x):
         return self._namespace(x).ascontiguousarray(x)
@@ -166,23 +169,23 @@ def packed(shape):
     return strides
 
 
-_families = {}
+FAMILIES = {}  # by the type of a tensor
 
 
 def family(x):
     """How tensors of the type of `x` are handled; None where it is no tensor."""
     kind = type(x)
-    found = _families.get(kind)
+    found = FAMILIES.get(kind)
     if found is None:
         found = _make(kind)
         if found is not None:
-            _families[kind] = found
+            FAMILIES[kind] = found
     return found
 
 
 def _same(kind, *arguments):
     """One object for all types of a library, so that tensors of one call can be told to be of one."""
-    for made in _families.values():
+    for made in FAMILIES.values():
         if type(made) is kind:
             return made
     return kind(*arguments)

@@ -1,5 +1,6 @@
 """`compile`, and the callable that it returns."""
 import ctypes
+import functools
 import hashlib
 import json
 import os
@@ -8,6 +9,7 @@ import re
 import struct
 import sys
 import tempfile
+from operator import or_
 
 from . import _native, arrays
 from .errors import CompileError, Error, InputError
@@ -231,28 +233,55 @@ class _Plan:
             _message(library, status, message, InputError)
         self.workspace = library.plan_workspace(self.handle)
         self.spare = []  # workspaces of earlier calls on the CPU
-        self.results = [(self.shape(t.position), t.dtype) for t in kernel.outputs]
         self.count = len(kernel.tensors)
         self.pack = struct.Struct(f"{self.count}P").pack
         given = [t.position for t in kernel.inputs + kernel.outputs]
         self.order = None if given == sorted(given) else [given.index(i) for i in range(self.count)]
         self.message = ctypes.c_void_p()
         self.on_gpu = kernel.target != "cpu"
-        # Checked at every call of NumPy's arrays, which may begin anywhere.
-        self.mask = max([arrays.DTYPES[t.dtype][1] // 8 for t in kernel.tensors], default=1) - 1 if isinstance(family, arrays.NumPy) else 0
         self.arguments = (self.handle, self.count, ctypes.byref(self.message), library.launch_held if self.on_gpu else library.launch)
+        # NumPy's arrays may begin anywhere: looked at in every call.
+        sizes = [arrays.DTYPES[t.dtype][1] // 8 for t in kernel.tensors]
+        self.mask = max(sizes, default=1) - 1 if isinstance(family, arrays.NumPy) else 0
+        self.pairs, self.pairs_out = self._written_pairs()
+        self.known_outputs = set()  # keys of the caller's outputs that were checked
+        self.makers = []
+        self.call = None
+
+    def finish(self, like):
+        """What needs a tensor of the call's."""
+        self.makers = [self.family.maker(self.shape(t.position)[0], t.dtype, like) for t in self.kernel.outputs]
+        if self.workspace:
+            self.make_workspace = self.family.maker((self.workspace + _native.WORKSPACE_ALIGN,), "u8", like)
+        self.call = self._no_outputs if any(t.strides for t in self.kernel.outputs) else self._caller()
+
+    def _no_outputs(self, tensors, stream):
+        raise InputError(f"{self.kernel.name} writes to memory with strides: give `out`", 2)
+
+    def _written_pairs(self):
+        """Places of two tensors of which one is written, with their bytes: among the inputs, and with the caller's outputs."""
+        tensors = self.kernel.inputs + self.kernel.outputs
+        sizes = [self._bytes(t) for t in tensors]
+        pairs = [(i, j, sizes[i], sizes[j]) for i, t in enumerate(tensors) if t.direction != "in"
+                 for j in range(len(tensors)) if i != j and sizes[i] and sizes[j]]
+        own = len(self.kernel.inputs)
+        return [pair for pair in pairs if pair[0] < own and pair[1] < own], pairs
+
+    def _bytes(self, tensor):
+        shape, strides = self.shape(tensor.position)
+        if 0 in shape:
+            return 0
+        return (sum((n - 1) * s for n, s in zip(shape, strides)) + 1) * arrays.DTYPES[tensor.dtype][1] // 8
 
     def __del__(self):
         if getattr(self, "handle", None):
             self.library.plan_destroy(self.handle)
 
     def shape(self, position):
-        shape = (ctypes.c_int64 * _native.MAX_RANK)()
-        return tuple(shape[:self.library.plan_shape(self.handle, position, shape, None)])
-
-    def empty(self, like):
-        make = self.family.empty
-        return [make(shape, dtype, like) for shape, dtype in self.results]
+        """Shape and strides of a tensor."""
+        shape, strides = (ctypes.c_int64 * _native.MAX_RANK)(), (ctypes.c_int64 * _native.MAX_RANK)()
+        rank = self.library.plan_shape(self.handle, position, shape, strides)
+        return tuple(shape[:rank]), tuple(strides[:rank])
 
     def check(self, tensors):
         """By the library: device, dtype, shape, strides, alignment, overlap. `tensors` in the order of inputs and outputs."""
@@ -272,42 +301,62 @@ class _Plan:
         if status:
             _message(self.library, status, message, InputError)
 
-    def addresses(self, tensors):
-        pointer = self.family.pointer
-        found = [pointer(x) for x in tensors]
-        if self.mask:
-            bits = 0
-            for address in found:
-                bits |= address
-            if bits & self.mask:
-                self.check(tensors)
+    def addresses(self, tensors, pairs):
+        """Of inputs and outputs, as the library takes them; what may differ from call to call is looked at."""
+        found = list(map(self.family.pointer, tensors))
+        if pairs and any(found[i] < found[j] + m and found[j] < found[i] + n for i, j, n, m in pairs):
+            self.check(tensors)
+        if self.mask and functools.reduce(or_, found) & self.mask:
+            self.check(tensors)
         return self.pack(*([found[i] for i in self.order] if self.order else found))
 
-    def block(self, like):
+    def block(self):
         """A workspace and its address."""
-        if self.workspace == 0:
-            return None, None
         if self.spare:
             return self.spare.pop()
-        memory = self.family.empty((self.workspace + _native.WORKSPACE_ALIGN,), "u8", like)
+        memory = self.make_workspace()
         address = self.family.pointer(memory)
         return memory, address + -address % _native.WORKSPACE_ALIGN
 
-    def run(self, tensors, stream):
-        """`tensors`: inputs, then outputs."""
+    def run(self, tensors, stream, pairs):
+        """`tensors`: inputs, then outputs. pairs: those that must not overlap."""
         handle, count, message, launch = self.arguments
-        like = tensors[0] if tensors else None
-        if self.on_gpu and stream is None:
-            stream = self.family.stream(like)
+        if stream is None and self.on_gpu:
+            stream = self.family.stream(tensors[0])
         if not self.workspace:
-            status = launch(handle, self.addresses(tensors), count, None, stream, message)
+            status = launch(handle, self.addresses(tensors, pairs), count, None, stream, message)
         else:
-            memory, address = self.block(like)
-            status = launch(handle, self.addresses(tensors), count, address, stream, message)
+            block = self.block()
+            status = launch(handle, self.addresses(tensors, pairs), count, block[1], stream, message)
             if not self.on_gpu:  # on a GPU the launch is still to run: the allocator of the stream keeps order
-                self.spare.append((memory, address))
+                self.spare.append(block)
         if status:
             _message(self.library, status, self.message)
+
+    def _caller(self):
+        """The function of inputs and a stream that a call with new results comes down to."""
+        if self.workspace or self.on_gpu or self.pairs or self.order or len(self.makers) != 1:
+            return self._call_any
+        handle, count, message, launch = self.arguments
+        pointer, pack, make, mask = self.family.pointer, self.pack, self.makers[0], self.mask
+
+        def call(tensors, stream):
+            result = make()
+            addresses = [*map(pointer, tensors), pointer(result)]
+            if mask and functools.reduce(or_, addresses) & mask:
+                self.check([*tensors, result])
+            if launch(handle, pack(*addresses), count, None, stream, message):
+                self._fail()
+            return result
+        return call
+
+    def _fail(self):
+        _message(self.library, _native.BUG, self.message)
+
+    def _call_any(self, tensors, stream):
+        results = [make() for make in self.makers]
+        self.run([*tensors, *results], stream, self.pairs)
+        return results[0] if len(results) == 1 else tuple(results) or None
 
 
 class Launch:
@@ -320,9 +369,9 @@ class Launch:
         handle, count, message, launch = plan.arguments
         like = tensors[0] if tensors else None
         plan.check(tensors)
-        self._workspace, address = plan.block(like)
+        self._workspace, address = plan.block() if plan.workspace else (None, None)
         self._plan, self._tensors, self.outputs = plan, tensors, outputs
-        self._arguments = (handle, plan.addresses(tensors), count, address)
+        self._arguments = (handle, plan.addresses(tensors, []), count, address)
         self._launch, self._message = launch, message
         self._stream = (lambda: plan.family.stream(like)) if plan.on_gpu else None
 
@@ -432,7 +481,9 @@ class Kernel:
 
     def _new_plan(self, family, tensors, key, symbols, scalars):
         plan = _Plan(self, family, self._symbols_of(family, tensors, symbols), scalars)
-        plan.check(tensors + plan.empty(tensors[0] if tensors else None))
+        plan.finish(tensors[0] if tensors else None)
+        if not any(t.strides for t in self.outputs):
+            plan.check([*tensors, *[make() for make in plan.makers]])
         if len(self._plans) >= _PLANS:
             self._plans.clear()
         self._plans[key] = plan
@@ -446,42 +497,61 @@ class Kernel:
             family = arrays.family(numpy.empty(0))
         if self.strided == "copy":
             tensors = self._copied(family, tensors)
-        key = tuple([family.key(x) for x in tensors])
+        key = tuple(map(family.key, tensors))
         if symbols or scalars:
             key = (key, tuple(sorted((symbols or {}).items())), tuple(sorted((scalars or {}).items())))
         plan = self._plans.get(key) or self._new_plan(family, tensors, key, symbols or {}, scalars or {})
         return plan, tensors
 
-    def _results(self, plan, tensors, out):
-        """The outputs, new ones or the caller's."""
-        if out is None:
-            made = plan.empty(tensors[0] if tensors else None)
-            if len(self.inputs) + len(self.outputs) and any(t.direction == "inout" for t in self.inputs):
-                plan.check(tensors + made)
-            return made
+    def _outputs(self, plan, tensors, out):
+        """The caller's outputs."""
         given = list(out) if isinstance(out, (list, tuple)) else [out]
         if len(given) != len(self.outputs):
             raise InputError(f"{self.name} has {len(self.outputs)} outputs, `out` has {len(given)}", 2)
-        plan.check(tensors + given)
+        try:
+            key = tuple(map(plan.family.key, given))
+        except AttributeError:
+            raise InputError("`out` is of another library than the inputs", 2) from None
+        if key not in plan.known_outputs:
+            plan.check([*tensors, *given])
+            plan.known_outputs.add(key)
         return given
 
-    def _bind(self, tensors, out, named):
+    def _bind(self, tensors, named):
+        """The plan, and the inputs as they are launched."""
         symbols = scalars = None
         if named or len(tensors) != self._count:
             tensors, symbols, scalars = self._place_named(tensors, named)
-        plan, tensors = self._find(list(tensors), symbols, scalars)
-        return plan, tensors, self._results(plan, tensors, out)
+        return self._find(list(tensors), symbols, scalars)
 
     # -- calls --
 
     def __call__(self, *tensors, out=None, stream=None, **named):
-        plan, inputs, outputs = self._bind(tensors, out, named)
-        plan.run(inputs + outputs, stream)
+        if not named and tensors:
+            family = arrays.FAMILIES.get(type(tensors[0]))
+            if family is not None:
+                try:
+                    plan = self._plans.get(tuple(map(family.key, tensors)))
+                except AttributeError:  # a tensor of another library
+                    plan = None
+                if plan is not None:
+                    if out is None:
+                        return plan.call(tensors, stream)
+                    return self._call_into(plan, list(tensors), out, stream)
+        plan, inputs = self._bind(tensors, named)
+        if out is None:
+            return plan.call(inputs, stream)
+        return self._call_into(plan, inputs, out, stream)
+
+    def _call_into(self, plan, inputs, out, stream):
+        outputs = self._outputs(plan, inputs, out)
+        plan.run(inputs + outputs, stream, plan.pairs_out)
         return outputs[0] if len(outputs) == 1 else tuple(outputs) or None
 
     def prepare(self, *tensors, out=None, **named) -> Launch:
         """Binds the kernel to these inputs (and `out`, else new outputs): calls of the result only launch."""
-        plan, inputs, outputs = self._bind(tensors, out, named)
+        plan, inputs = self._bind(tensors, named)
+        outputs = [make() for make in plan.makers] if out is None else self._outputs(plan, inputs, out)
         return Launch(plan, inputs + outputs, outputs)
 
 
