@@ -234,6 +234,13 @@ static bool divides_at_point(const IrType *type, unsigned rank, const Aff *const
     return found;
 }
 
+/* Is it a group that the nest walks by its number (design_phases.c)? A view has the number as an index, so that a block may take several. */
+static bool is_group(const Design *d, const Access *a) {
+    for (unsigned i = 0; a->axis && i < d->rank; i++)
+        if (d->splits[i].grouped && a->axis->var == d->splits[i].second) return true;
+    return false;
+}
+
 static DesignTile load_declared(Design *d, const char *tensor, const IrType *type, const Aff *const *index, const double *pad) {
     Access a[DESIGN_RANK];
     DesignAxis *axes[DESIGN_RANK];
@@ -243,7 +250,7 @@ static DesignTile load_declared(Design *d, const char *tensor, const IrType *typ
     if (d->dry) note_axes(d, type, index);
     for (unsigned i = 0; i < type->rank; i++) {
         a[i] = access_of(d, index[i]);
-        plain &= a[i].plain;
+        plain &= a[i].plain && !is_group(d, &a[i]);
         inside &= fits(&a[i], type->extents[i]);
         if (!a[i].axis) continue;
         for (unsigned k = 0; k < rank; k++) plain &= axes[k] != a[i].axis;

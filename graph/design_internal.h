@@ -79,6 +79,7 @@ typedef struct {
     const Aff *rows;           /* extent of the first one */
     const Aff *size;           /* null: one axis stands for it */
     bool strided;              /* the second one is the phase */
+    bool grouped;              /* elements are folded along the second one */
     const Aff *row;            /* this axis and the next one are one, with so many indices for each of this one; null: not so */
     bool follows;              /* of two that are one it is the second */
 } DesignSplit;
@@ -256,6 +257,8 @@ bool design_folds_anything(const IrFunc *f);
 /* Are there products with one row or column? Not where a value runs along an axis, or stands in an order: it needs the axis. */
 bool design_has_singles(const IrFunc *f);
 void design_stage_folds(Design *d);
+/* Reductions whose values are repeated where no result has what they fold: each element would fold it again. */
+void design_stage_handed(Design *d);
 
 /* design_library.c: products by sketches of the library. */
 /* Is there a sketch for the product? */

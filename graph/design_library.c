@@ -232,4 +232,5 @@ void design_stage_library(Design *d) {
         found = true;
     }
     if (!found) design_fail(d, "no product that a sketch of the library makes");
+    if (!d->error) design_stage_handed(d);
 }

@@ -85,11 +85,47 @@ static bool reads_at_own_index(Design *d, const IrOp *notation, const IrOp *elem
     return same;
 }
 
+/* ---- What is folded in groups ---- */
+
+/* Is the value made of a fold over a tensor of this type, behind no workspace? */
+static bool is_of_fold(const Design *d, const IrValue *v, const IrType *type, unsigned *fuel) {
+    const IrOp *op = v->def;
+    if (!op || !*fuel || --*fuel == 0 || design_home(d, v)) return false;
+    if (op->opcode == IR_GRAPH_REDUCE && op->operands[0]->type == type) return true;
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (is_of_fold(d, op->operands[i], type, fuel)) return true;
+    return false;
+}
+
+/* Has each axis one or two of the reshaped tensor's? */
+static bool joins_axes(Design *d, const IrType *from, const IrType *to, DesignSplit *splits) {
+    unsigned at = 0, found = 0;
+    for (unsigned i = 0; i < to->rank; i++, at++) {
+        if (at >= from->rank) return false;
+        splits[i] = (DesignSplit){0};
+        if (from->extents[at] == to->extents[i]) continue;
+        if (at + 1 >= from->rank || aff_mul(d->module->affs, from->extents[at], from->extents[at + 1]) != to->extents[i]) return false;
+        splits[i] = (DesignSplit){.rows = from->extents[at], .size = from->extents[at + 1], .grouped = true};
+        at++;
+        found++;
+    }
+    return found && at == from->rank;
+}
+
+/* Y[m, G*P] = reshape(what is folded along P): whoever has a group makes all of its elements. */
+static bool joins_groups(Design *d, const IrOp *op, DesignSplit *splits) {
+    unsigned fuel = 256;
+    const IrValue *from = op->operand_count ? op->operands[0] : NULL;
+    return op->opcode == IR_GRAPH_RESHAPE && from->type->kind == IR_TYPE_TENSOR && from->type->rank <= DESIGN_RANK &&
+           is_of_fold(d, from, from->type, &fuel) && joins_axes(d, from->type, op->results[0].type, splits);
+}
+
 /* Is it made of what is dealt out, lane by lane? `fuel` ends a search in a graph that shares much. */
 static bool find_splits(Design *d, const IrValue *v, unsigned *fuel) {
     const IrOp *op = v->def;
     if (!op || !*fuel || --*fuel == 0) return false;
     const IrOp *element = only_element(op);
+    if (joins_groups(d, op, d->splits)) return true;
     if (element && dealt(d, op, element, d->splits)) {
         add_inner(d, op, element);
         return true;

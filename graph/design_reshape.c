@@ -9,11 +9,15 @@ const Aff *design_linear(Design *d, const Aff *const *extents, const Aff *const 
     return at;
 }
 
+static const Aff *known_parts(Design *d, const Aff *e) {
+    return d->facts ? design_parts(d, e) : e;
+}
+
 static void unfold(Design *d, const AffFacts *facts, const Aff *const *extents, unsigned rank, const Aff *at, const Aff **index) {
     AffCtx *c = d->module->affs;
     for (unsigned i = rank; i-- > 0;) {
-        index[i] = aff_simplify(facts, i ? aff_mod(c, at, extents[i]) : at);
-        at = aff_simplify(facts, aff_floordiv(c, at, extents[i]));
+        index[i] = aff_simplify(facts, known_parts(d, i ? aff_mod(c, at, extents[i]) : at));
+        at = aff_simplify(facts, known_parts(d, aff_floordiv(c, at, extents[i])));
     }
 }
 

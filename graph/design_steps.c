@@ -254,6 +254,28 @@ static bool stage_alike(Design *d, IrOp *op) {
     return design_stage_together(d, count, values);
 }
 
+/* Do groups that the nest of the value walks (design_phases.c) hold what the reduction folds? */
+static bool is_in_groups(Design *d, const IrValue *v, const IrOp *op) {
+    const IrAttr *axes = ir_attr(op, "axes");
+    if (axes->count != 1 || !design_splits(d, v)) return false;
+    for (unsigned i = 0; i < v->type->rank; i++)
+        if (d->splits[i].size == op->operands[0]->type->extents[axes->ints[0]]) return true;
+    return false;
+}
+
+/* Does a nest of a result hold what the reduction folds? */
+static bool is_kept(Design *d, const IrOp *op) {
+    const IrOp *results = d->f->body->last;
+    for (unsigned i = 0; i < results->operand_count; i++)
+        if (keeps_axes(d, results->operands[i]->type, op) || is_in_groups(d, results->operands[i], op)) return true;
+    return false;
+}
+
+void design_stage_handed(Design *d) {
+    for (IrOp *op = d->f->body->first; op && !d->error; op = op->next)
+        if (op->opcode == IR_GRAPH_REDUCE && is_repeated(&op->results[0]) && !is_kept(d, op)) stage_alike(d, op);
+}
+
 void design_stage_folds(Design *d) {
     bool found = false;
     for (IrOp *op = d->f->body->first, *next; op && !d->error; op = next) {

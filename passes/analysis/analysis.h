@@ -101,6 +101,8 @@ PresenceAxis presence_meet(AffCtx *affs, PresenceAxis a, PresenceAxis b);
 PresenceAxis presence_stretched(AffCtx *affs, PresenceAxis from, const Aff *extent);
 /* Of the results of an op with a trait IR_FOLDS, IR_ALONG or IR_MOVES (presence_axes.c). */
 Presence presence_along(PresenceCache *cache, PassContext *ctx, IrOp *op);
+/* What is present of it in every turn of the loop, whose index its ends may name (presence_loops.c). */
+PresenceAxis presence_in_all_turns(PassContext *ctx, const IrOp *loop, PresenceAxis axis);
 /* Is what is present behind a tile.reshape one interval an axis? */
 bool presence_reshape_fits(PassContext *ctx, IrOp *op);
 

@@ -221,7 +221,9 @@ static Presence of_back_edge(const PresenceCache *c, IrOp *loop, unsigned carrie
     IrBlock *body = loop->regions[0];
     for (unsigned i = 1; i < body->arg_count; i++)
         if (is_tile(body->args[i])) remember(&inner, body->args[i], whole(body->args[i]->type->rank));
-    return presence_in(&inner, body->last->operands[carried]);
+    Presence p = presence_in(&inner, body->last->operands[carried]);
+    for (unsigned i = 0; i < p.rank; i++) p.axes[i] = presence_in_all_turns(c->ctx, loop, p.axes[i]);
+    return p;
 }
 
 /* One or the other: what is known of both. An axis ends by itself only if both do. */

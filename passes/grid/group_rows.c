@@ -6,6 +6,7 @@
  *         need no barrier. The number of rows is large enough that each thread has several loads in flight, and small enough that in the
  *         largest case every multiprocessor has blocks. If loops in the iteration move a window over rows, and one row occupies
  *         at most half a warp, the grouped loop may be an outer one, such as the loop over images.
+ *         Rows of a view are such, too, where it gives each element of a tensor other indices.
  *         Longer rows that all read the same row of another tensor are grouped by up to SHARE_ROWS; a thread holds the same lanes of each.
  * needs:  tile functions in state static, before grid; target cuda
  * keeps:  values; order within an iteration
@@ -70,12 +71,26 @@ static IrOp *innermost_loop(Group *g) {
     return loop;
 }
 
+static const Aff *elements_of(AffCtx *c, const IrType *t) {
+    const Aff *all = aff_const(c, 1);
+    for (unsigned i = 0; i < t->rank; i++) all = aff_mul(c, all, t->extents[i]);
+    return all;
+}
+
+/* A view that is no tensor's elements under other indices: windows lie one upon the other, and some have elements outside. */
+static bool is_window(const Group *g, const IrValue *tensor) {
+    if (!is_view(tensor)) return false;
+    AffCtx *c = g->ctx->module->affs;
+    const IrValue *from = tensor->def->operands[0];
+    return ir_attr(tensor->def, "pad") || is_view(from) || elements_of(c, tensor->type) != elements_of(c, from->type);
+}
+
 /* Does the slice follow the row by one index, of the same step, ahead of all ranges? *at: its axis; rank: not at all. */
 static bool follows(const Group *g, const IrOp *op, unsigned *at) {
     IrSlice s = ir_slice(op);
     IrModule *m = g->ctx->module;
     *at = s.rank;
-    if (s.gather_axis >= 0 || is_view(op->operands[s.base])) return false;
+    if (s.gather_axis >= 0 || is_window(g, op->operands[s.base])) return false;
     bool ranged = false;
     for (unsigned i = 0; i < s.rank; i++) {
         const IrSliceAxis *axis = &s.axes[i];
@@ -137,6 +152,7 @@ static bool can_group(const Group *g, IrOp *op) {
     case IR_TILE_EXTRACT:
         return takes_alike(g, op);
     case IR_CONST:
+    case IR_VIEW:
     case IR_TILE_IOTA:
     case IR_TILE_FILL:
     case IR_TILE_REDUCE:
