@@ -1,5 +1,6 @@
 #define _GNU_SOURCE /* close_range */
 #include "remote.h"
+#include "book.h"
 #include "child.h"
 #include "memory.h"
 #include "worker.h"
@@ -232,7 +233,8 @@ static void serve(Remote *r, int fd, pid_t parent) {
     Request q;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(5);
-    /* What belongs to the judge is out of reach: its reports go by a descriptor that is not here. */
+    /* What belongs to the judge is out of reach: its reports go by a descriptor that is not here, its reference is not in this memory. */
+    book_leave();
     if (dup2(fd, STDERR_FILENO + 1) < 0 || close_range(STDERR_FILENO + 2, ~0u, 0) != 0) _exit(5);
     fd = STDERR_FILENO + 1;
     environment_clean();

@@ -34,7 +34,7 @@ typedef struct {
     const char *operator_name, *operator_text;
     const sketchc_define *defines; /* constexprs, and sizes for all cases */
     size_t define_count;
-    uint64_t seed;
+    uint64_t seed, drawn;         /* drawn: of a second verification, which no earlier answer knows of; 0: another each time */
     double time_limit_s;          /* of one case; 0: the default */
     const char *codes;            /* identities of code that was judged before, with commas: an equal one is not verified; null: none */
     const char *case_name;        /* the case that is measured; null: the largest declared one */
@@ -55,6 +55,7 @@ typedef struct {
     StoreResult measured;                        /* all that the store keeps of that, where it was measured */
     char case_name[64], device[128], arch[32];
     char code[33];    /* of what compiled (sketchc_artifact_identity); else "" */
+    bool told_drawn;  /* the verdict tells of the drawn data: no later one may be judged by them */
     bool same;        /* it is among the codes of the options: that one's verdict is its own */
     Str artifact;     /* of one that was verified and is to be kept */
     Hash128 identity; /* of the sketch's text in the one style: equal for candidates that differ in layout only */

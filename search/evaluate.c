@@ -238,7 +238,7 @@ void search_evaluate(Search *s, size_t from, double deadline) {
 bool search_verify_all(Search *s, Candidate *c) {
     StoreResult r;
     if (c->result.complete) return true;
-    c->verify_seed = seed_drawn();
+    c->verify_seed = s->drawn;
     if (!do_one(s, &(Order){.task = "verify", .file = c->file, .seed = c->verify_seed}, &r, NULL)) return false;
     c->result.complete = r.complete;
     memcpy(c->result.status, r.status, sizeof r.status);
@@ -260,7 +260,7 @@ bool search_prove(Search *s, Candidate *c) {
     const StoreResult chosen = c->result;
     bool done;
     if (is_known(s, c, 0)) return prove_known(s, c);
-    c->verify_seed = seed_drawn();
+    c->verify_seed = s->drawn;
     do_all(s, &(Order){.task = "verify", .keep = true, .seed = c->verify_seed}, &c, 1, s->deadline, &done);
     c->judged = done;
     if (!done) c->result = chosen;

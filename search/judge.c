@@ -234,10 +234,11 @@ static sketchc_run_options run_options(const JudgeOptions *o) {
 static void verify_anew(const JudgeOptions *o, const sketchc_artifact *artifact, Judgement *j) {
     sketchc_run_options options = run_options(o);
     char *report = NULL;
-    options.seed = seed_drawn();
+    options.seed = o->drawn ? o->drawn : seed_drawn();
     begin_step(o, JUDGE_VERIFY_S + 20 * o->time_limit_s, "verifying");
     sketchc_verify(artifact, &options, "json", &report);
     j->failure = report ? conductor_read_report(report, o->operator_text, &j->verdict) : FAILURE_BUG;
+    j->told_drawn = j->failure != FAILURE_NONE;
     if (j->failure) str_printf(&j->verdict, "verified with --seed=%llu\n", (unsigned long long)options.seed);
     sketchc_free(report);
 }

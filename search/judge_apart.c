@@ -38,7 +38,7 @@ void judgement_write(const Judgement *j, bool artifact, Str *out) {
     str_append_member_number(out, "roof_bytes", j->measured.roof_bytes);
     str_append_member(out, "device", j->device);
     str_append_member(out, "code", j->code);
-    str_printf(out, ",\"same\":%s", j->same ? "true" : "false");
+    str_printf(out, ",\"told_drawn\":%s,\"same\":%s", j->told_drawn ? "true" : "false", j->same ? "true" : "false");
     str_append_member(out, "arch", j->arch);
     if (artifact && j->artifact.len && j->artifact.len <= SEARCH_ARTIFACT_LIMIT && j->failure == FAILURE_NONE) {
         str_append(out, ",\"artifact\":\"");
@@ -84,6 +84,7 @@ bool judgement_read(const char *answer, size_t size, Judgement *j) {
     snprintf(j->device, sizeof j->device, "%.127s", json_get_string(root, "device", ""));
     snprintf(j->code, sizeof j->code, "%.32s", json_get_string(root, "code", ""));
     j->same = json_get_bool(root, "same", false);
+    j->told_drawn = json_get_bool(root, "told_drawn", false);
     snprintf(j->arch, sizeof j->arch, "%.31s", json_get_string(root, "arch", ""));
     if (!str_read_base64(&j->artifact, json_get_string(root, "artifact", ""))) {
         str_release(&j->artifact);
@@ -99,6 +100,7 @@ bool judgement_read(const char *answer, size_t size, Judgement *j) {
 static void put_order(const JudgeOptions *o, const char *sketch, Str *out) {
     str_printf(out, "{\"seed\":\"%llu\",\"samples\":%u,\"measure\":%s,\"roof\":%s,\"keep\":%s", (unsigned long long)o->seed, o->samples,
                o->measure ? "true" : "false", o->roof ? "true" : "false", o->keep ? "true" : "false");
+    str_printf(out, ",\"drawn\":\"%llu\"", (unsigned long long)o->drawn);
     str_append_member_number(out, "time_limit_s", o->time_limit_s);
     str_append_member(out, "task", "sketch");
     str_append_member(out, "file", sketch);
@@ -152,6 +154,7 @@ void judge_order(const Json *order, ChildChannel *channel, Str *text) {
                       .operator_name = json_get_string(order, "operator_name", NULL),
                       .operator_text = json_get_string(order, "operator", ""),
                       .seed = whole(order, "seed"),
+                      .drawn = whole(order, "drawn"),
                       .time_limit_s = json_get_number(order, "time_limit_s", 0),
                       .case_name = json_get_string(order, "case", NULL),
                       .codes = json_get_string(order, "codes", NULL),

@@ -1,5 +1,6 @@
 /* The search's side of the pool: one thread that waits for all judges. */
 #define _GNU_SOURCE /* nftw */
+#include "book.h"
 #include "pool_internal.h"
 
 #include <dirent.h>
@@ -34,6 +35,7 @@ struct Pool {
     unsigned count;
     char folder[200]; /* the jobs' temporary files, a folder for each slot */
     int lock;         /* held while the folder is in use */
+    int book;         /* what judges compute once for all (book.h); -1: each for itself */
     Slot slots[MOST_SLOTS];
 };
 
@@ -112,6 +114,7 @@ Pool *pool_create(const PoolOptions *options) {
         return NULL;
     }
     p->lock = hold(p->folder);
+    p->book = book_create();
     return p;
 }
 
@@ -126,7 +129,7 @@ static bool start(Pool *p, Slot *s) {
     slot_folder(p, s, folder, sizeof folder);
     snprintf(variable, sizeof variable, "TMPDIR=%s", folder);
     const char *more[] = {variable, NULL};
-    bool ok = subprocess_start(p->options->argv, (int[]){ends[1], -1, -1}, more, &s->pid);
+    bool ok = subprocess_start(p->options->argv, (int[]){ends[1], p->book, -1}, more, &s->pid);
     close(ends[1]);
     if (!ok) {
         close(ends[0]);

@@ -1,4 +1,5 @@
 /* The judge's side of the pool. */
+#include "book.h"
 #include "pool_internal.h"
 
 #include <errno.h>
@@ -119,11 +120,20 @@ static bool serve_one(int fd, PoolWork work, const PoolRequestHead *head, char *
     return sent;
 }
 
+/* It comes as the standard output, which is nobody's afterwards. */
+static void take_book(void) {
+    int nowhere = book_join(STDOUT_FILENO) ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
+    if (nowhere < 0) return;
+    dup2(nowhere, STDOUT_FILENO);
+    close(nowhere);
+}
+
 void pool_serve(PoolWork work) {
     PoolRequestHead head;
     /* The jobs' standard input is another one. */
     int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     bool go_on = fd >= 0;
+    take_book();
     while (go_on && receive_all(fd, &head, sizeof head) && head.magic == POOL_MAGIC && head.size <= POOL_MOST) {
         char *request = malloc((size_t)head.size + 1);
         go_on = request && receive_all(fd, request, head.size);

@@ -654,6 +654,7 @@ void search_run(const SearchOptions *options, SearchResult *result) {
     l.s.pool = pool_create(&l.s.pool_options);
     str_init(&l.s.given);
     str_init(&l.own);
+    l.s.drawn = seed_drawn();
     conductor_name_defines(options->defines, options->define_count, &l.s.given);
     l.s.machine = sketchc_machine(&(sketchc_options){.size = sizeof(sketchc_options), .target = options->target, .arch = options->arch});
     Proposer *rules = proposer_rules_create();
@@ -663,6 +664,7 @@ void search_run(const SearchOptions *options, SearchResult *result) {
         finish(&l);
         report(&l, true);
     }
+    result->reference = book_counts();
     for (size_t i = 0; l.s.list && i < l.s.count; i++) candidate_release(&l.s.list[i]);
     proposer_destroy(rules);
     pool_destroy(l.s.pool);

@@ -4,6 +4,7 @@
 #ifndef SEARCH_SEARCH_H
 #define SEARCH_SEARCH_H
 
+#include "book.h"
 #include "conductor.h"
 #include "proposer.h"
 #include "sketchc.h"
@@ -65,6 +66,7 @@ typedef struct SearchResult {
                              which time was too short to verify */
     Str error;
     char case_name[64], winner[64];
+    BookCounts reference; /* elements of the operator: evaluated, and met again by another judge */
     uint64_t verify_seed; /* `sketchc verify --seed` with it repeats the complete verification; 0: it was in the store */
     double naive_seconds, default_seconds, best_seconds; /* interleaved at the end, at the largest case; default: of the sketch that the
                                                             compiler makes where a file has none; 0: it does not run */

@@ -45,7 +45,7 @@ typedef struct {
     int64_t run;                       /* of the store; negative: none */
     Candidate *list;
     size_t count;
-    uint64_t random;
+    uint64_t random, drawn; /* drawn: the seed of complete verifications, which nobody could know before */
     PoolOptions pool_options;
     Pool *pool; /* the judges; the search itself has one thread */
     struct {

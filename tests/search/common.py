@@ -7,3 +7,4 @@ OPERATOR = """operator add_one {
     case large { N=30000; X: normal(0, 1) }
 }
 """
+ELEMENTS = 30033  # of all cases

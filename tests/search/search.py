@@ -14,7 +14,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import schema_check  # noqa: E402
-from common import OPERATOR  # noqa: E402
+from common import ELEMENTS, OPERATOR  # noqa: E402
 
 # Threads that wait for others without taking the processor from them.
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive")
@@ -145,6 +145,10 @@ def main() -> int:
         # Nothing is given out that is slower than what plain compiling makes.
         if not problems and not 0 < first[-1]["best_s"] <= first[-1]["default_s"]:
             problems.append(f"slower than the compiler's own sketch: {first[-1]}")
+        # Each case's reference was evaluated for the first candidate alone: the others, all of which ran at all its elements, met it again.
+        reference, run = first[-1]["reference"], first[-1]["run"]
+        if run < 3 or reference["past"] or reference["reused"] < (run - 1) * ELEMENTS or not reference["evaluated"]:
+            problems.append(f"{run} candidates, and of the reference: {reference}")
         if not problems and not verified(sketchc, folder / "one.sketch"):
             problems.append("the winner's file does not verify")
         problems = problems or told(sketchc, kept, first)

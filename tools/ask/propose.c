@@ -444,7 +444,9 @@ static void judge_reply(Run *run, Line *l, ProposerReply *reply) {
     seen->round = l->round;
     run->judge.codes = run->codes.data;
     l->known = find_verdict(run, reply->sketch.data, j);
+    if (!run->judge.drawn) run->judge.drawn = seed_drawn();
     if (!l->known && !judge_apart(run->pool, &run->judge, reply->sketch.data, run->cancel, j)) run->final = true;
+    if (j->told_drawn) run->judge.drawn = 0;
     if (judge_same_code(run, l, seen, reply, j)) return;
     run->judged++;
     run->verified += j->failure == FAILURE_NONE;

@@ -214,6 +214,8 @@ static void report(const CommandLine *line, const SearchResult *r) {
     str_printf(&out, ", \"verified\": %s, \"tried\": %u, \"run\": %u, \"repeated\": %u, \"elapsed_s\": ", r->complete ? "true" : "false",
                r->last.tried, r->last.verified, r->last.repeated);
     str_append_double(&out, r->last.elapsed);
+    str_printf(&out, ", \"reference\": {\"evaluated\": %llu, \"reused\": %llu, \"past\": %llu}", (unsigned long long)r->reference.computed,
+               (unsigned long long)r->reference.found, (unsigned long long)r->reference.past);
     str_printf(&out, ", \"measured_again\": %s", r->baseline_before > 0 ? "true" : "false");
     str_printf(&out, ", \"verify_seed\": %llu}\n", (unsigned long long)r->verify_seed);
     fputs(out.data, stdout);

@@ -137,6 +137,7 @@ const Lanes *evaluate_node(Frame *frame, const Node *node) {
 
 Evaluator *evaluator_create(Arena *arena, const IrFunc *f, const EvalBinding *binding, const char **error) {
     Evaluator *ev = evaluator_build(arena, f, binding, error);
+    if (ev) evaluator_identify(ev, f);
     if (!ev || !binding->trial) return ev;
     EvalBinding *ordinary = ARENA_NEW(arena, EvalBinding);
     *ordinary = *binding;
@@ -254,7 +255,7 @@ static void judge_ordinarily(EvalRun *run, unsigned output, size_t lanes, size_t
         if (result->bound[at + l] != 0 || result->undecided[at + l]) places[n] = at + l, which[n++] = flat[at + l];
     if (n && !run->ordinary) run->ordinary = eval_run_create(run->ev->ordinary);
     if (!n || !run->ordinary) return; /* the tighter bounds stay */
-    eval_run(run->ordinary, output, n, which, &own);
+    eval_elements(run->ordinary, output, n, which, &own);
     bool mean = evaluator_is_mean(run->ev, output);
     for (size_t k = 0; k < n; k++) {
         if (mean && result->bound[places[k]] < bound[k]) continue;
@@ -268,7 +269,7 @@ static void judge_ordinarily(EvalRun *run, unsigned output, size_t lanes, size_t
     }
 }
 
-bool eval_run(EvalRun *run, unsigned output, size_t count, const int64_t *flat, EvalResult *result) {
+bool eval_elements(EvalRun *run, unsigned output, size_t count, const int64_t *flat, EvalResult *result) {
     const Node *node = run->ev->outputs[output];
     bool inside = true;
     for (size_t at = 0; at < count; at += LANES) {
@@ -284,4 +285,8 @@ bool eval_run(EvalRun *run, unsigned output, size_t count, const int64_t *flat, 
         if (run->ev->ordinary) judge_ordinarily(run, output, lanes, at, flat, result);
     }
     return inside;
+}
+
+bool eval_run(EvalRun *run, unsigned output, size_t count, const int64_t *flat, EvalResult *result) {
+    return (run->ev->recorded ? eval_recorded : eval_elements)(run, output, count, flat, result);
 }

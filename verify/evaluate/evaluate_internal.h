@@ -110,6 +110,8 @@ struct Evaluator {
     double longest;            /* the most `terms` of a node */
     const Evaluator *ordinary; /* of a trial: whose bounds hold where nothing is exact */
     EvalFault fault;
+    Hash128 identity; /* of operator, sizes and data */
+    bool recorded;    /* its values may be in the book of a search, under that */
     unsigned node_count;
     unsigned output_count;
     Node **outputs;
@@ -290,6 +292,11 @@ void shape_unflatten(const Shape *shape, const int64_t *flat, size_t count, int6
 void index_arrays(EvalRun *run, unsigned rank, int64_t **arrays);
 /* evaluate.c */
 const Lanes *evaluate_node(Frame *frame, const Node *node);
+/* eval_run without the book. */
+bool eval_elements(EvalRun *run, unsigned output, size_t count, const int64_t *flat, EvalResult *result);
+/* evaluate_recorded.c */
+void evaluator_identify(Evaluator *ev, const IrFunc *f);
+bool eval_recorded(EvalRun *run, unsigned output, size_t count, const int64_t *flat, EvalResult *result);
 
 /* evaluate_axes.c: decodes scan, arg, sort, flip, concat, iota, random into a node whose operands
  * are known; false and a complaint when they do not fit. */
