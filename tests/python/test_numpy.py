@@ -33,6 +33,15 @@ def test_sizes_follow_from_the_shapes():
     assert np.array_equal(rows(x), x.sum(axis=1)) and rows(x).shape == (5,)
 
 
+def test_sizes_are_cases():
+    before = [SCALE, ROWS, SCALE[:-2] + ";  # 2 } X\n  # }\n}\n", "# operator x {\n" + SCALE.replace("; Y = ", '\n    Y = ') + "\n"]
+    for text in before:
+        with_case = sketchc.kernel.with_sizes(text, [{"N": 5}, {"N": 7}] if "M" not in text else [{"M": 1, "N": 5}, {"M": 2, "N": 7}])
+        assert with_case.count("\n") == text.count("\n") and with_case.count("case given") == 2, with_case
+        compiled(with_case)
+    assert sketchc.kernel.with_sizes("sketch s { }", {"N": 1}) == "sketch s { }"
+
+
 def test_several_results_scalars_and_names():
     kernel = compiled(TWO)
     a, b = np.arange(10, dtype="float32"), np.ones(10, "float32")

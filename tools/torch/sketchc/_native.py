@@ -64,6 +64,7 @@ _MESSAGE = POINTER(c_void_p)
 _FUNCTIONS = {
     "sketchc_version": (c_char_p, []),
     "sketchc_api_version": (c_uint, []),
+    "sketchc_llvm_version": (c_char_p, []),
     "sketchc_free": (None, [c_void_p]),
     "sketchc_unit_create": (c_void_p, [c_char_p, c_char_p, c_size_t]),
     "sketchc_unit_destroy": (None, [c_void_p]),
@@ -121,6 +122,8 @@ class Library:
 
     def __init__(self, path=None):
         self.path = pathlib.Path(path) if path else find_library()
+        # What a wheel carries along is loaded first, so that the library finds it by its name.
+        self._carried = [ctypes.CDLL(str(p)) for p in sorted(self.path.parent.glob("*.so.*")) if self.path.parent.name == "lib"]
         self._c = ctypes.CDLL(str(self.path))
         for name, signature in _FUNCTIONS.items():
             setattr(self, name.removeprefix("sketchc_"), _declare(self._c, name, signature))

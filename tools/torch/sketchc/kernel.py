@@ -32,31 +32,30 @@ def read_source(text_or_path):
     return str(path), path.read_text(encoding="utf-8")
 
 
-def _operator_end(text, name=None):
-    """Where the closing brace of the first operator stands (of the one called `name`)."""
-    depth, inside = 0, False
-    for token in re.finditer(r'#[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|operator\s+(\w+)|[{}]', text):
+def _operator_end(text):
+    """Behind the last word in the braces of the first operator, comments left aside; -1: there is none."""
+    depth, last, inside = 0, 0, False
+    for token in re.finditer(r'#[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\w+|[^\w\s]', text):
         word = token.group()
-        if token.group(1) and depth == 0:
-            inside = name in (None, token.group(1))
-        elif word == "{":
-            depth += 1
-        elif word == "}":
-            depth -= 1
-            if depth == 0 and inside:
-                return token.start()
+        if word.startswith("#"):
+            continue
+        inside = inside or (word == "operator" and depth == 0)
+        depth += (word == "{") - (word == "}")
+        if word == "}" and depth == 0 and inside:
+            return last
+        last = token.end()
     return -1
 
 
 def with_sizes(text, sizes):
-    """The text with a case for each set of sizes at the end of its operator: the sizes that code is made fast for. Lines
-    keep their numbers."""
+    """The text with a case for each set of sizes at the end of its first operator: the sizes that code is made fast for. Lines keep
+    their numbers."""
     sets = [sizes] if isinstance(sizes, dict) else list(sizes or ())
     end = _operator_end(text) if sets else -1
     if end < 0:
         return text
-    cases = "".join(f"; case given{i or ''} {{ {', '.join(f'{k}={v}' for k, v in chosen.items())} }}" for i, chosen in enumerate(sets))
-    return text[:end].rstrip(" ") + cases + " " + text[end:]
+    cases = "; ".join(f"case given{i or ''} {{ {', '.join(f'{k}={v}' for k, v in chosen.items())} }}" for i, chosen in enumerate(sets))
+    return text[:end] + (" " if text[end - 1] in ";{" else "; ") + cases + text[end:]
 
 
 # ---- Artifacts ----
@@ -69,7 +68,10 @@ def default_target():
     return "nvptx" if "cupy" in sys.modules else "openmp"
 
 
-_TARGETS = {"cpu": "openmp", "gpu": "nvptx"}
+def _target_called(name):
+    """The library's name of a target; a library without LLVM prints CUDA C for a GPU."""
+    name = {"cpu": "openmp", "gpu": "nvptx"}.get(name, name) or default_target()
+    return "cuda" if name == "nvptx" and not _native.library().llvm_version() else name
 
 
 class Request:
@@ -77,7 +79,7 @@ class Request:
 
     def __init__(self, target=None, arch=None, defines=None, sketch=None, design=None, deterministic=False, check=False, strict_hints=False):
         library = _native.library()
-        self.target = _TARGETS.get(target, target) or default_target()
+        self.target = _target_called(target)
         self.arch = arch or library.text(library.native_arch(self.target.encode())) or None
         self.defines = {k: _define_text(v) for k, v in (defines or {}).items()}
         self.sketch, self.design = sketch, design
