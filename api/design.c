@@ -31,7 +31,8 @@ static bool is_processor(const sketchc_options *options) {
 
 /* A copy of the operator's graph as designs of the style read it. */
 static IrFunc *rewritten(sketchc_unit *unit, IrModule *module, const sketchc_options *given, size_t style, RewriteCounts *counts) {
-    RewriteOptions options = {.apart = is_processor(given), .workspaces = design_by_form(design_style(style))};
+    const DesignStyle *s = design_style(style);
+    RewriteOptions options = {.apart = is_processor(given), .workspaces = design_by_form(s) || s->staging == STAGE_PACKED};
     IrFunc *graph = graph_of(module), *copy = graph ? ir_func_clone(graph, graph->name) : NULL;
     if (copy) *counts = rewrite_graph(unit->arena, copy, &options);
     return copy;

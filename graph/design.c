@@ -130,8 +130,6 @@ static void choose_walks(Design *d) {
 
 /* ---- Nests ---- */
 
-enum { COLUMNS = 256, LINES = 2048, PACK_ELEMENTS = 1024 };
-
 static unsigned open_axis(Design *d, const DesignAxis *axis, unsigned opened) {
     const char *extent = design_aff_text(d, axis->extent);
     if (axis->walk == WALK_WHOLE || axis->single) return opened;
@@ -212,39 +210,6 @@ static void run_nest(Design *d, const DesignResults *r, bool dry) {
     store_results(d, r);
 }
 
-/* The axis of a window: lines of its elements overlap, and are no rows. */
-static bool is_short(const DesignAxis *axis) {
-    int64_t extent = INT64_MAX;
-    return aff_is_const(axis->extent, &extent) && extent <= DESIGN_SMALL_FOLD;
-}
-
-/* Where every nest does one thing, its own form says how it is walked: a product in blocks, a fold along rows or columns, and all else in pieces of rows. */
-static const DesignStyle *nest_style(Design *d) {
-    DesignStyle *s = ARENA_NEW(d->arena, DesignStyle);
-    unsigned n = d->outer_count, sides = 0;
-    bool folds = d->axis_count > n, along = n && d->axes[n - 1]->contiguous;
-    for (unsigned i = n; i < d->axis_count; i++) along &= !d->axes[i]->contiguous || is_short(d->axes[i]);
-    for (unsigned i = 0; i < n; i++) sides |= d->axes[i]->product, folds |= d->axes[i]->coupled;
-    *s = *d->style;
-    if (sides == 3) {
-        s->tiles = 2, s->inner = 64, s->outer = 32, s->fold = 32;
-    } else if (folds) {
-        s->inner = along ? COLUMNS : 1, s->fold = 1;
-    } else {
-        for (unsigned i = 0; i < n; i++) d->reused |= d->axes[i]->repeated;
-        if (d->reused) s->inner = LINES;
-    }
-    return s;
-}
-
-/* What is only stored in another order: its new rows are columns of what is read. */
-static const DesignStyle *pack_style(const Design *d) {
-    DesignStyle *s = ARENA_NEW(d->arena, DesignStyle);
-    *s = *d->style;
-    s->tiles = 2, s->inner = ir_attr_int(d->staging->values[0]->def, "stored", 0), s->outer = PACK_ELEMENTS / s->inner, s->fold = 0;
-    return s;
-}
-
 void design_begin_nest(Design *d, Design *around, const DesignResults *r, Str *body) {
     *around = *d;
     memset(d->axes, 0, sizeof d->axes);
@@ -301,8 +266,7 @@ static bool write_walked(Design *d, const DesignResults *r) {
         d->view_count = view_count;
         d->names = names;
     }
-    if (design_by_form(d->style) && !d->error) d->style = nest_style(d);
-    if (d->staging && design_is_stored(d->staging->values[0])) d->style = pack_style(d);
+    if (!d->error) d->style = design_nest_style(d, r);
     if (!d->error) run_nest(d, r, false);
     return design_end_nest(d, &around, &body);
 }
@@ -425,8 +389,9 @@ static bool write_all(Design *d, DesignRemedy *remedy) {
     if (!d->error && d->style->staging == STAGE_PRODUCTS) design_stage_products(d);
     if (!d->error && d->style->staging == STAGE_LIBRARY)
         design_stage_library(d);
-    else if (!d->error && design_by_form(d->style))
-        design_stage_folds(d);
+    else if (!d->error && design_by_form(d->style) && !design_stage_folds(d))
+        design_fail(d, "no fold is used again");
+    if (!d->error && d->style->staging == STAGE_PACKED && design_stage_windows(d)) design_stage_folds(d);
     size_t count = design_group_results(d, remedy->apart, nests); /* behind what makes one fold two */
     if (!d->error) write_results(d, nests, count);
     return design_remedy(d, nests, count, remedy) || d->merges->grew;

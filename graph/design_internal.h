@@ -217,6 +217,8 @@ bool design_is_product(const IrOp *op);
 /* design_phases.c */
 /* Which axes of the value are dealt out from two each (rewrite_phases.c)? Fills d->splits; false: none is. */
 bool design_splits(Design *d, const IrValue *v);
+/* Does notation without a fold read the element at its own index, or deal it out? */
+bool design_is_in_place(Design *d, const IrOp *notation, const IrOp *element);
 /* The axes of the nest, and the index of the results over them. */
 bool design_outer_axes(Design *d, const IrType *type);
 /* The expression, simpler where it is made of parts of the results' index. */
@@ -251,12 +253,22 @@ void design_stage_products(Design *d);
 /* Is it made of a contraction, behind no workspace? */
 bool design_has_product(const Design *d, const IrValue *v);
 
+/* design_forms.c: how the nest is walked, once a dry run has found out about its axes. */
+const DesignStyle *design_nest_style(Design *d, const DesignResults *r);
+
+/* design_windows.c: products whose factors are stored (rewrite_packs.c). */
+bool design_is_packed(const IrOp *op);
+/* Has the nest that makes the value such a product? */
+bool design_has_packed(const Design *d, const IrValue *v);
+/* Puts into workspaces what is read of them but by maps: each product is made once, with the maps behind it. Is there any? */
+bool design_stage_windows(Design *d);
+
 /* design_steps.c: nests of their own for what folds hand to each other. */
 bool design_folds(const IrOp *op); /* does it reduce, or run along an axis? */
 bool design_folds_anything(const IrFunc *f);
 /* Are there products with one row or column? Not where a value runs along an axis, or stands in an order: it needs the axis. */
 bool design_has_singles(const IrFunc *f);
-void design_stage_folds(Design *d);
+bool design_stage_folds(Design *d); /* was there any? */
 /* Reductions whose values are repeated where no result has what they fold: each element would fold it again. */
 void design_stage_handed(Design *d);
 

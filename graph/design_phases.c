@@ -138,6 +138,11 @@ static bool find_splits(Design *d, const IrValue *v, unsigned *fuel) {
     return false;
 }
 
+bool design_is_in_place(Design *d, const IrOp *notation, const IrOp *element) {
+    DesignSplit splits[DESIGN_RANK];
+    return reads_at_own_index(d, notation, element) || (only_element(notation) == element && dealt(d, notation, element, splits));
+}
+
 bool design_splits(Design *d, const IrValue *v) {
     unsigned fuel = 256;
     bool found = !d->style->naive && find_splits(d, v, &fuel);

@@ -276,11 +276,11 @@ void design_stage_handed(Design *d) {
         if (op->opcode == IR_GRAPH_REDUCE && is_repeated(&op->results[0]) && !is_kept(d, op)) stage_alike(d, op);
 }
 
-void design_stage_folds(Design *d) {
+bool design_stage_folds(Design *d) {
     bool found = false;
     for (IrOp *op = d->f->body->first, *next; op && !d->error; op = next) {
         next = op->next;
-        if (!design_folds(op)) continue;
+        if (!design_folds(op) || design_is_packed(op)) continue;
         IrOp *rest = split_axes(d, op);
         if (rest) {
             design_order_init(d); /* there are new operations */
@@ -292,5 +292,5 @@ void design_stage_folds(Design *d) {
         else if (is_repeated(&op->results[0]) || is_crossed(d, op))
             found |= stage_alike(d, op);
     }
-    if (!found) design_fail(d, "no fold is used again");
+    return found;
 }
