@@ -70,15 +70,28 @@ static size_t style_named(const char *name) {
 enum { TURNS = 4 };
 
 static bool is_of_library(size_t style) {
-    return design_style(style)->staging == STAGE_LIBRARY;
+    return design_of_library(design_style(style));
 }
 
-/* When a style's turn is: the naive ones come last, and nests of their own for folds where one nest for all has too much code. What the library has is for
- * matrix units: where it is not preferred it has no turn. */
+/* What the library has is for matrix units: where it is not preferred it has no turn. What it has for few rows has one where that is preferred, and of all else the
+ * largest tiles then. */
+static size_t turn_in_library(size_t style, size_t preferred) {
+    bool few = design_style(style)->staging == STAGE_LIMITED, prefers_few = design_style(preferred)->staging == STAGE_LIMITED;
+    bool largest = style == 0 || !is_of_library(style - 1) || design_style(style - 1)->staging == STAGE_LIMITED;
+    return is_of_library(preferred) && (prefers_few ? few || largest : !few) ? 1 : TURNS;
+}
+
+/* When a style's turn is: the naive ones come last, and nests of their own for folds where one nest for all has too much code. */
 static size_t turn_of(size_t style, size_t preferred, bool large) {
     const DesignStyle *s = design_style(style);
-    if (style != preferred && is_of_library(style)) return is_of_library(preferred) ? 1 : TURNS;
+    if (style != preferred && is_of_library(style)) return turn_in_library(style, preferred);
     return style == preferred ? 0 : s->naive ? 3 : large && s->staging >= STAGE_FOLDED ? 1 : 2;
+}
+
+static bool fits_limits(Arena *arena, const IrModule *module) {
+    for (IrFunc *f = module->first; f; f = f->next)
+        if (f->level == IR_LEVEL_GRAPH && design_fits_limits(arena, f)) return true;
+    return false;
 }
 
 static bool has_matrix_units(const sketchc_options *options) {
@@ -86,7 +99,7 @@ static bool has_matrix_units(const sketchc_options *options) {
 }
 
 static size_t preferred_style(sketchc_unit *unit, const sketchc_options *options, IrModule *module, bool products, bool blocks) {
-    if (products && has_matrix_units(options)) return style_named("library");
+    if (products && has_matrix_units(options)) return style_named(fits_limits(unit->arena, module) ? "library_few" : "library");
     if (regroups_folds(module)) return style_named("single_folds");
     if (has_inner_products(unit->arena, module)) return style_named("blocks_staged");
     return style_named(blocks ? "blocks" : "rows");

@@ -19,13 +19,17 @@ const DesignStyle *design_style(size_t index) {
 }
 
 bool design_by_form(const DesignStyle *s) {
-    return s->staging == STAGE_FOLDED || s->staging == STAGE_FOLDS || s->staging == STAGE_LIBRARY;
+    return s->staging == STAGE_FOLDED || s->staging == STAGE_FOLDS || design_of_library(s);
+}
+
+bool design_of_library(const DesignStyle *s) {
+    return s->staging == STAGE_LIBRARY || s->staging == STAGE_LIMITED;
 }
 
 static unsigned variant_of(const DesignStyle *style) {
     unsigned n = 0;
-    for (const DesignStyle *s = styles; s < style; s++) n += s->staging == STAGE_LIBRARY;
-    return style->staging == STAGE_LIBRARY ? n : 0;
+    for (const DesignStyle *s = styles; s < style; s++) n += s->staging == style->staging;
+    return design_of_library(style) ? n : 0;
 }
 
 /* ---- Names ---- */
@@ -239,6 +243,7 @@ bool design_end_nest(Design *d, const Design *around, Str *body) {
     d->op_count = done.op_count;
     d->ahead |= done.ahead;
     d->varied |= done.varied;
+    d->limited |= done.limited;
     d->late |= done.late;
     d->moved |= done.moved;
     d->crowded |= done.crowded;
@@ -272,7 +277,7 @@ static bool write_walked(Design *d, const DesignResults *r) {
 }
 
 static bool write_nest(Design *d, const DesignResults *r) {
-    IrOp *anchor = d->style->staging == STAGE_LIBRARY ? design_anchor(d, r->values[0]) : NULL;
+    IrOp *anchor = design_of_library(d->style) ? design_anchor(d, r->values[0]) : NULL;
     return anchor ? design_bind(d, anchor, r) : write_walked(d, r);
 }
 
@@ -387,7 +392,7 @@ static bool write_all(Design *d, DesignRemedy *remedy) {
     design_order_init(d);
     keep_tensors(d, remedy->kept);
     if (!d->error && d->style->staging == STAGE_PRODUCTS) design_stage_products(d);
-    if (!d->error && d->style->staging == STAGE_LIBRARY)
+    if (!d->error && design_of_library(d->style))
         design_stage_library(d);
     else if (!d->error && design_by_form(d->style) && !design_stage_folds(d))
         design_fail(d, "no fold is used again");
@@ -442,6 +447,8 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const Desi
     }
     if (!d.error && style->stages && !d.ahead) design_fail(&d, "no loop over the factors of a product");
     if (!d.error && d.variant && !d.varied) design_fail(&d, "no sketch of the library that lists other tiles");
+    if (!d.error && style->staging == STAGE_LIMITED && !d.limited)
+        design_fail(&d, "no sketch of the library that is for these sizes alone");
     if (!d.error) {
         str_printf(out, "sketch %s_%s implements %s {\n", f->name, style->name, options->op_name);
         print_head(&d, out);

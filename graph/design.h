@@ -23,6 +23,7 @@ typedef enum {
     STAGE_FOLDED,   /* what is folded again, where it lacks an axis that was folded before */
     STAGE_FOLDS,    /* every fold that something is made of */
     STAGE_LIBRARY,  /* what is made of products that a sketch of the library makes, behind maps */
+    STAGE_LIMITED,  /* the same, by sketches of the library for sizes within limits where they fit */
     STAGE_PACKED,   /* factors that are read through windows, in the order of the product (rewrite_packs.c) */
 } DesignStaging;
 
@@ -40,6 +41,8 @@ typedef struct {
 
 /* Is each nest of its sketches walked by its form? Then what is folded goes through workspaces. */
 bool design_by_form(const DesignStyle *style);
+/* Are products made by sketches of the library? */
+bool design_of_library(const DesignStyle *style);
 size_t design_style_count(void);
 const DesignStyle *design_style(size_t index);
 
@@ -48,6 +51,9 @@ const DesignStyle *design_style(size_t index);
 bool design_is_contraction(const IrOp *op);
 /* The same, but for products with a vector: of one row or column. */
 bool design_is_matrix_product(const IrOp *op);
+
+/* Has the library a sketch for a product of this graph that is limited to such sizes as all cases have? */
+bool design_fits_limits(Arena *arena, IrFunc *f);
 
 /* Is a factor of a product made of another product? */
 bool design_has_inner_products(Arena *arena, const IrFunc *f);

@@ -491,6 +491,7 @@ bool design_bind(Design *d, IrOp *product, const DesignResults *r) {
         if (!find_factor(&b, i)) return false;
     merge_results(&b);
     d->bound_count++;
+    d->limited |= match.sketch->limits.len > 0;
     bind_names(&b);
     design_begin_nest(d, &around, r, &body);
     d->bound = product;

@@ -173,6 +173,7 @@ typedef struct {
     DesignMerges *merges;          /* of this writing and those before */
     unsigned variant;              /* which of the values that a sketch of the library lists for a constexpr */
     bool varied;                   /* one has so many */
+    bool limited;                  /* one was taken that is for the sizes of the cases, not for all */
     unsigned bound_count;          /* such nests, this one included */
 } Design;
 

@@ -3,6 +3,7 @@
  * docs/decisions/library-sketches.md tells the whole; design_bind.c prints. */
 #include "design_internal.h"
 #include "pointer_table.h"
+#include "query.h"
 
 #include <string.h>
 
@@ -136,12 +137,74 @@ static void read_library(Design *d) {
     for (size_t i = 0; i < library_count(); i++) d->library[i] = library_sketch(d->arena, i);
 }
 
+/* ---- Which of several ---- */
+
+static const Aff *extent_of(Design *d, const LibraryMatch *m, const char *symbol) {
+    const Aff *all = aff_const(d->module->affs, 1);
+    for (unsigned i = 0; i < m->count; i++)
+        for (unsigned k = 0; k < m->axes[i].count && strcmp(m->axes[i].symbol, symbol) == 0; k++)
+            all = aff_mul(d->module->affs, all, m->axes[i].extents[k]);
+    return all;
+}
+
+/* Is each case's size within what the sketch is for? */
+static bool within_limits(Design *d, const LibraryMatch *m) {
+    int64_t extent;
+    for (size_t i = 0; i < m->sketch->limits.len; i++) {
+        const LibraryLimit *limit = &m->sketch->limits.data[i];
+        const Aff *e = extent_of(d, m, limit->symbol);
+        for (size_t k = 0; k < d->module->case_count; k++)
+            if (!aff_eval(e, case_symbol, &d->module->cases[k], &extent) || extent > limit->most) return false;
+    }
+    return d->module->case_count > 0;
+}
+
+/* Where the operand's axis is in what it is moved from; the rank: nowhere. */
+static unsigned moved_axis(const IrOp *move, unsigned axis) {
+    const IrAttr *list = ir_attr(move, move->opcode == IR_GRAPH_TRANSPOSE ? "perm" : "axes");
+    unsigned at = 0;
+    if (move->opcode == IR_GRAPH_TRANSPOSE) return (unsigned)list->ints[axis];
+    return stands_in(list, axis, &at) ? at : move->operands[0]->type->rank;
+}
+
+/* Has the right factor its last two axes in the file's order in memory? */
+static bool lies_alike(const IrOp *product, LibraryMatch *m) {
+    const LibraryAxis *sum = axis_in(m, LEFT | RIGHT), *columns = axis_in(m, RIGHT | RESULT);
+    const LibraryTensor *t = &m->sketch->tensors.data[1];
+    if (!sum || !columns || !sum->count || !columns->count) return true;
+    unsigned k = sum->at[1][0], n = columns->at[1][0];
+    for (const IrOp *op = product->operands[1]->def; op && (op->opcode == IR_GRAPH_TRANSPOSE || op->opcode == IR_GRAPH_BROADCAST);
+         op = op->operands[0]->def) {
+        k = moved_axis(op, k);
+        n = moved_axis(op, n);
+    }
+    return (k < n) == (strcmp(t->axes[t->rank - 1], columns->symbol) == 0);
+}
+
+/* Sketches with limits are for the style that asks for them. */
+static bool suits(Design *d, const IrOp *product, LibraryMatch *m, bool limits) {
+    return limits ? m->sketch->limits.len && within_limits(d, m) && lies_alike(product, m) : !m->sketch->limits.len;
+}
+
+static bool find_match(Design *d, const IrOp *product, LibraryMatch *m, bool limits) {
+    for (size_t i = 0; i < library_count(); i++)
+        if (matches(product, d->library[i], m) && suits(d, product, m, limits)) return true;
+    return false;
+}
+
 bool design_match(Design *d, const IrOp *product, LibraryMatch *m) {
     bool plain = product->opcode == IR_GRAPH_CONTRACT && design_is_matrix_product(product) && !ir_attr(product, "precision");
     if (!plain || ir_func_has(d->f, IR_FN_PRECISION)) return false;
     if (!d->library) read_library(d);
-    for (size_t i = 0; i < library_count(); i++)
-        if (matches(product, d->library[i], m)) return true;
+    return (d->style->staging == STAGE_LIMITED && find_match(d, product, m, true)) || find_match(d, product, m, false);
+}
+
+bool design_fits_limits(Arena *arena, IrFunc *f) {
+    static const DesignStyle limited = {.name = "limited", .staging = STAGE_LIMITED};
+    Design d = {.arena = arena, .module = f->module, .f = f, .style = &limited};
+    LibraryMatch m;
+    for (const IrOp *op = f->body->first; op; op = op->next)
+        if (design_match(&d, op, &m) && m.sketch->limits.len) return true;
     return false;
 }
 

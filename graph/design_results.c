@@ -71,7 +71,7 @@ static void list_items(Design *d, Items *items) {
 }
 
 static bool anchors_differ(Design *d, const IrValue *a, const IrValue *b) {
-    return d->style->staging == STAGE_LIBRARY && design_anchor(d, a) != design_anchor(d, b);
+    return design_of_library(d->style) && design_anchor(d, a) != design_anchor(d, b);
 }
 
 size_t design_group_results(Design *d, uint64_t apart, DesignResults *nests) {

@@ -119,6 +119,15 @@ static void add_constexprs(Arena *arena, const LibraryLine *l, LibrarySketch *s)
     }
 }
 
+/* symbols: .., M <= 128; */
+static void add_limits(Arena *arena, const LibraryLine *l, LibrarySketch *s) {
+    for (size_t i = 2; i + 2 < l->count; i++)
+        if (library_is(l, i + 1, "<=")) {
+            LibraryLimit limit = {l->tokens[i].text, strtoll(l->tokens[i + 2].text, NULL, 10)};
+            VEC_PUSH(arena, &s->limits, limit);
+        }
+}
+
 static void read_statement(Reader *r, LibrarySketch *s) {
     bool tensors = is_next(r, "tensors:"), constexprs = is_next(r, "constexpr:"), symbols = is_next(r, "symbols:");
     LibraryLine line = read_line(r, tensors || constexprs || symbols);
@@ -126,7 +135,9 @@ static void read_statement(Reader *r, LibrarySketch *s) {
         add_tensors(r->arena, &line, s);
     else if (constexprs)
         add_constexprs(r->arena, &line, s);
-    else if (line.count && !symbols)
+    else if (symbols)
+        add_limits(r->arena, &line, s);
+    else if (line.count)
         VEC_PUSH(r->arena, &s->lines, line);
 }
 

@@ -35,8 +35,15 @@ typedef struct {
     int64_t values[LIBRARY_VARIANTS];
 } LibraryConstexpr;
 
+/* symbol <= most: what the sketch is for. */
+typedef struct {
+    const char *symbol;
+    int64_t most;
+} LibraryLimit;
+
 typedef struct {
     const char *name;
+    VEC(LibraryLimit) limits;
     VEC(LibraryTensor) tensors; /* of the operator: left and right factor, result */
     VEC(LibraryConstexpr) constexprs;
     VEC(LibraryLine) lines;
