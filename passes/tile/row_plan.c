@@ -182,10 +182,17 @@ static size_t add_class(RowClass *classes, size_t n, int64_t elements, int64_t o
     return n + 1;
 }
 
+/* Of the classes those that some row needs. */
+static size_t up_to(const RowClass *classes, size_t n, int64_t most) {
+    for (size_t i = 0; i < n; i++)
+        if (classes[i].cap >= most) return i + 1;
+    return n;
+}
+
 /* All classes that fit, shortest rows first. */
 static size_t all_classes(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, RowClass *classes) {
     OpList ops = ops_collect(ctx->scratch, f->body);
-    int64_t others = axes_others(axes, index, 1, 1), held = tiles_held(&ops, axes, index, false), most = MOST_WARPS;
+    int64_t others = split_lanes_beside(axes, index), held = tiles_held(&ops, axes, index, false), most = MOST_WARPS;
     int64_t least = LONG_ROWS ? tiles_held(&ops, axes, index, true) : held; /* of rows that would be read several times else */
     int64_t longest = longest_in_memory(ctx, &ops, axes, index);
     while (most * 32 > ctx->target->max_threads_block) most /= 2;
@@ -196,12 +203,13 @@ static size_t all_classes(PassContext *ctx, IrFunc *f, const Axes *axes, size_t 
         int64_t halves = each == 2 * STEP_HELD && 2 * each * held <= HELD_ROW ? 2 : 1;
         n = add_class(classes, n, most * 32 * each, others, most / halves, 1, longest);
     }
-    if (others > 1 || !may_spread(ctx, &ops, axes, index)) return n;
+    int64_t longest_row = split_most_lanes(ctx, f, axes_class(axes, index));
+    if (others > 1 || !may_spread(ctx, &ops, axes, index)) return up_to(classes, n, longest_row);
     static const int64_t spread[][3] = {{4, 8, 64}, {8, 8, 64}, {8, 16, 48}, {8, 16, 64}, {8, 16, 96}};
     for (size_t i = 0; i < COUNT_OF(spread); i++)
         if (spread[i][2] * least <= HELD && spread[i][1] <= most)
             n = add_class(classes, n, spread[i][0] * spread[i][1] * 32 * spread[i][2], 1, spread[i][1], spread[i][0], longest);
-    return n;
+    return up_to(classes, n, longest_row);
 }
 
 /* ---- Sizes that are asked for ---- */
@@ -318,6 +326,13 @@ static size_t take(RowClass *taken, size_t n, const RowClass *c, bool aligned, s
     return n + 1;
 }
 
+/* The class that no row is too long for: it takes the place of the passes. */
+static size_t take_last(RowClass *taken, size_t n, const RowClass *longest) {
+    n = take(taken, n, longest, false, ROW_VERSIONS);
+    if (n && taken[n - 1].cap == longest->cap && !taken[n - 1].aligned) taken[n - 1].last = true;
+    return n;
+}
+
 typedef struct {
     RowClass all[CLASS_LIMIT], brief;
     size_t count;
@@ -367,7 +382,7 @@ size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, Row
     RowSize sizes[16];
     const Aff *extent = axes_class(axes, index)->extent;
     OpList ops = ops_collect(ctx->scratch, f->body);
-    Classes classes = {.others = axes_others(axes, index, 1, 1), .held = tiles_held(&ops, axes, index, false), .align = row_alignment(f)};
+    Classes classes = {.others = split_lanes_beside(axes, index), .held = tiles_held(&ops, axes, index, false), .align = row_alignment(f)};
     const RowClass *all = classes.all;
     size_t count = classes.count = all_classes(ctx, f, axes, index, classes.all), n = 0;
     if (!count) return 0;
@@ -398,5 +413,7 @@ size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, Row
     RowClass any = odd ? *odd : *longest;
     if (any.cluster > 1 && 2 * any.warps <= MOST_WARPS && row_may_rotate(ctx, f, axes, index)) any.warps *= 2, any.held /= 2;
     if (spread && unaligned) any = over_more_blocks(ctx, any, (int64_t)(sizes[0].weight / (double)sizes[0].row), classes.align);
-    return take(taken, n, &any, false, ROW_VERSIONS - 1);
+    n = take(taken, n, &any, false, ROW_VERSIONS - 1);
+    if (longest->cap >= split_most_lanes(ctx, f, axes_class(axes, index))) n = take_last(taken, n, longest);
+    return n;
 }

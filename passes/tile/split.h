@@ -34,6 +34,11 @@ typedef struct {
     bool ok;
 } Slice;
 
+/* The lanes of a tile beside one along the class: other axes that are still to be cut into chunks count as the least of these. */
+int64_t split_lanes_beside(const Axes *axes, size_t index);
+/* The most lanes that the class can have in `f`, by what its sizes must be; INT64_MAX: nothing bounds it. */
+int64_t split_most_lanes(PassContext *ctx, IrFunc *f, const AxisClass *c);
+
 /* ---- Versions by the length of a row (row_plan.c) ---- */
 
 enum { ROW_VERSIONS = 4, ROW_LEAST_CAP = 64, ROW_SHORT = 1024 /* lanes that a warp keeps */ };
@@ -44,10 +49,11 @@ typedef struct {
     int64_t cap, warps, cluster;
     int64_t held; /* lanes of one tile in a thread */
     bool aligned;
+    bool last; /* no row is longer, and it asks for no alignment */
 } RowClass;
 
-/* Fills `taken` (at most ROW_VERSIONS - 1), shortest rows first, for the axis of symbolic extent; 0: only
- * several passes can serve it. */
+/* Fills `taken` (at most ROW_VERSIONS - 1, or ROW_VERSIONS of which the last serves all that the others do not), shortest
+ * rows first, for the axis of symbolic extent; 0: only several passes can serve it. */
 size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, RowClass *taken);
 /* Is the kernel one that a sketch chooses by sizes, but not for the heaviest of the cases? */
 bool row_of_small_sizes(const PassContext *ctx, IrFunc *f);

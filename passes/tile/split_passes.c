@@ -31,6 +31,7 @@
 /* What a thread needs beside its lanes of a row: where a block is alone with 64 of them, the other half of what two blocks leave. */
 enum {
     LEAST_CAP = ROW_LEAST_CAP,
+    LEAST_CHUNK = 32,
     REGISTERS_BESIDE = 20,
     REGISTERS_ALONE = 56,
     STEP_LANES = 16,
@@ -53,6 +54,22 @@ static bool is_wide(const PassContext *ctx, const IrFunc *f, const AxisClass *c)
 static int64_t power_of_two_below(int64_t limit) {
     int64_t p = 1;
     while (2 * p <= limit) p *= 2;
+    return p;
+}
+
+int64_t split_lanes_beside(const Axes *axes, size_t index) {
+    return axes_others(axes, index, LEAST_CHUNK, 1);
+}
+
+int64_t split_most_lanes(PassContext *ctx, IrFunc *f, const AxisClass *c) {
+    int64_t most;
+    if (!aff_upper_bound(ir_facts_at(ctx->scratch, f->body->first), c->extent, &most)) return INT64_MAX;
+    return most > 0 ? most : 1;
+}
+
+static int64_t power_of_two_from(int64_t least) {
+    int64_t p = 1;
+    while (p < least) p *= 2;
     return p;
 }
 
@@ -202,7 +219,8 @@ static void keep_blocks(PassContext *ctx, IrFunc *f, int64_t lanes) {
 
 /* Is one block all that there is, and folds a row? Nobody else asks memory for anything then. */
 static bool is_alone(const PassContext *ctx, const IrFunc *f, const OpList *ops, const Axes *axes, size_t index) {
-    if (ctx->target->kind != TARGET_CUDA || ir_func_cluster(f) > 1 || ir_func_has(f, IR_FN_NUM_WARPS) || axes_others(axes, index, 1, 1) > 1)
+    if (ctx->target->kind != TARGET_CUDA || ir_func_cluster(f) > 1 || ir_func_has(f, IR_FN_NUM_WARPS) ||
+        split_lanes_beside(axes, index) > 1)
         return false;
     for (size_t i = 0; i < ops->len; i++) {
         const IrOp *op = ops->data[i];
@@ -290,8 +308,8 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     OpList ops = ops_collect(ctx->scratch, f->body), served = {0};
     bool gemm = c->contracted || c->multiplied;
     int64_t others = axes_others(axes, index, 1, 1);
-    int64_t chunk = power_of_two_below(ctx->target->row_chunk / others);
-    s.chunk = gemm ? ctx->target->gemm_chunk : chunk > 32 ? chunk : 32;
+    int64_t chunk = power_of_two_below(ctx->target->row_chunk / split_lanes_beside(axes, index));
+    s.chunk = gemm ? ctx->target->gemm_chunk : chunk > LEAST_CHUNK ? chunk : LEAST_CHUNK;
     if (s.chunk > ctx->target->row_large) s.chunk = ctx->target->row_large;
     s.chunk *= ir_func_cluster(f); /* its blocks pass over the row together */
     const IrOp *rows =
@@ -337,10 +355,22 @@ static size_t pick(PassContext *ctx, IrFunc *f, const Axes *axes) {
     return SIZE_MAX;
 }
 
-static void narrow_guard(PassContext *ctx, IrFunc *f, const AxisClass *c, int64_t cap) {
+static const Aff *narrower_guard(PassContext *ctx, const IrFunc *f, const AxisClass *c, int64_t cap) {
     AffCtx *affs = ctx->module->affs;
     const Aff *room = aff_sub(affs, aff_const(affs, PLANTED(14) ? 4 * cap : cap + 1), c->extent);
-    f->guard = f->guard ? aff_min(affs, f->guard, room) : room;
+    return f->guard ? aff_min(affs, f->guard, room) : room;
+}
+
+static void narrow_guard(PassContext *ctx, IrFunc *f, const AxisClass *c, int64_t cap) {
+    f->guard = narrower_guard(ctx, f, c, cap);
+}
+
+/* Has the step a version for such rows already? Of copies of a tile each has its own class of the same extent. */
+static bool is_served(PassContext *ctx, const IrFunc *f, const AxisClass *c, int64_t cap) {
+    const Aff *guard = narrower_guard(ctx, f, c, cap);
+    for (const IrFunc *other = ctx->module->first; other != f; other = other->next)
+        if (other->guard == guard && is_same_kernel(other, f)) return true;
+    return false;
 }
 
 /* The version whose rows fit: appended after f, which must come second. So f becomes the whole-row
@@ -430,7 +460,7 @@ static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t in
         return split(ctx, f, axes, index) >= 0 && make_static(ctx, f);
     }
     f->name = arena_printf(m->arena, row->aligned ? "%s_row%lld" : "%s_odd%lld", f->name, (long long)row->cap);
-    narrow_guard(ctx, f, axes_class(axes, index), row->cap);
+    if (!row->last) narrow_guard(ctx, f, axes_class(axes, index), row->cap);
     bool rotated = !row->aligned && row->warps > 1 && row_may_rotate(ctx, f, axes, index);
     int64_t piece = rotated ? 16 / widest_in_memory(ctx, f, axes, index) : 1;
     if (piece > 1) {
@@ -458,6 +488,21 @@ static void report_split(PassContext *ctx, const AxisClass *c, int64_t cap, int 
     str_release(&extent);
 }
 
+/* The longest that a version keeps whole. */
+static int64_t longest_row(const RowClass *rows, size_t count) {
+    int64_t longest = 0;
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].cap < INT64_MAX && rows[i].cap > longest) longest = rows[i].cap;
+    return longest;
+}
+
+/* The version for rows that no other one keeps. */
+static int split_last(PassContext *ctx, IrFunc *last, size_t index) {
+    Axes *axes = axes_analyse(ctx->scratch, last);
+    ir_func_set_int(last, IR_FN_VECTOR_BYTES, 1);
+    return split(ctx, last, axes, index);
+}
+
 /* Versions by length, where a row is needed again after a reduction: 1, done, or loads have moved and the axes
  * are to be analysed anew; 0, a single pass is as good; -1, failed. */
 static int handle_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
@@ -469,36 +514,48 @@ static int handle_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     if (!count || count_versions(f) + count > MAX_VERSIONS) return 0; /* another axis has versions already */
     const char *name = f->name;
     IrFunc *versions[ROW_VERSIONS] = {f};
-    IrFunc *last = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_passes", name));
+    IrFunc *last = rows[count - 1].last ? NULL : ir_func_clone(f, arena_printf(ctx->module->arena, "%s_passes", name));
     for (size_t i = count; i-- > 1;) versions[i] = ir_func_clone(f, name);
-    Axes *last_axes = axes_analyse(ctx->scratch, last);
-    ir_func_set_int(last, IR_FN_VECTOR_BYTES, 1);
-    int passes = split(ctx, last, last_axes, index);
+    int passes = last ? split_last(ctx, last, index) : 1;
     if (passes < 0) return -1;
-    int64_t longest = 0;
-    for (size_t i = 0; i < count; i++)
-        if (rows[i].cap < INT64_MAX && rows[i].cap > longest) longest = rows[i].cap;
-    report_split(ctx, c, longest, passes);
+    if (last) report_split(ctx, c, longest_row(rows, count), passes);
     for (size_t i = 0; i < count; i++)
         if (!make_row(ctx, versions[i], &rows[i], index)) return -1;
-    return make_static(ctx, last) ? 1 : -1;
+    return !last || make_static(ctx, last) ? 1 : -1;
+}
+
+/* All lanes at once, in a tile that has room for the most that there can be. The passes: one. */
+static int keep_whole(PassContext *ctx, IrFunc *f, size_t index, int64_t most) {
+    axes_set_extent(axes_analyse(ctx->scratch, f), index, power_of_two_from(most));
+    return 1;
+}
+
+/* Where no row is longer than a tile takes: one version, and one for rows of the usual length, if that is short. */
+static bool handle_bounded_rows(PassContext *ctx, IrFunc *f, size_t index, int64_t most) {
+    int64_t usual;
+    const char *name = f->name;
+    f->name = arena_printf(ctx->module->arena, "%s_row", name);
+    IrFunc *longer = fork_long_rows(ctx, f, axes_class(axes_analyse(ctx->scratch, f), index), power_of_two_from(most), &usual);
+    if (!longer) f->name = name;
+    keep_whole(ctx, longer ? longer : f, index, most);
+    if (longer) keep_whole(ctx, f, index, usual);
+    return !longer || make_static(ctx, longer);
 }
 
 /* On a GPU, where the cases' rows are no longer than a block keeps, a version for rows of that length, and chunks for longer ones: lanes that are absent
- * cost as much as others. 1, done; 0, rows are longer; -1, failed. */
-static int handle_short_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
+ * cost as much as others. Where no row is longer than `most_whole` these are kept whole, too. 1, done; 0, rows are longer; -1, failed. */
+static int handle_short_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index, int64_t most_whole) {
     const AxisClass *c = axes_class(axes, index);
     int64_t cap;
     bool aligned;
-    if (ctx->target->kind != TARGET_CUDA || axes_others(axes, index, 1, 1) > 1 ||
-        !row_short(ctx, f, c->extent, ctx->target->row_large, &cap, &aligned))
+    if (ctx->target->kind != TARGET_CUDA || axes_others(axes, index, 1, 1) > 1 || !row_short(ctx, f, c->extent, most_whole, &cap, &aligned))
         return 0;
     IrFunc *copy = fork_version(ctx, f, c, cap);
-    Axes *copy_axes = axes_analyse(ctx->scratch, copy);
-    int passes = split(ctx, copy, copy_axes, index);
+    int64_t most = split_most_lanes(ctx, copy, c);
+    int passes = most <= most_whole ? keep_whole(ctx, copy, index, most) : split(ctx, copy, axes_analyse(ctx->scratch, copy), index);
     if (passes < 0) return -1;
     if (!aligned && cap <= ROW_SHORT) ir_func_set_int(f, IR_FN_VECTOR_BYTES, 1); /* its lanes are one warp's */
-    report_split(ctx, c, cap, passes);
+    if (most > most_whole) report_split(ctx, c, cap, passes);
     axes_set_extent(axes, index, cap);
     return make_static(ctx, copy) ? 1 : -1;
 }
@@ -516,13 +573,16 @@ static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
         int done = handle_rows(ctx, f, axes, index);
         if (done) return done > 0;
     }
-    int64_t cap = power_of_two_below(ctx->target->row_large / axes_others(axes, index, 1, 1)), cluster = ir_func_cluster(f);
+    int64_t cap = power_of_two_below(ctx->target->row_large / split_lanes_beside(axes, index)), cluster = ir_func_cluster(f);
     if (cluster > 1) cap = ctx->target->row_chunk * cluster; /* cluster_scan: what its blocks hold at once */
     bool whole_row = c->constant < 0 && !c->contracted && !c->multiplied && cap >= LEAST_CAP && !ir_func_has(f, IR_FN_LONG_ROWS) &&
                      count_versions(f) < MAX_VERSIONS;
     if (!whole_row) return split(ctx, f, axes, index) >= 0;
-    int done = cluster > 1 ? 0 : handle_short_rows(ctx, f, axes, index);
+    int done = cluster > 1 ? 0 : handle_short_rows(ctx, f, axes, index, cap);
     if (done) return done > 0;
+    int64_t most = split_most_lanes(ctx, f, c);
+    if (cluster == 1 && most <= cap) return handle_bounded_rows(ctx, f, index, most);
+    if (is_served(ctx, f, c, cap)) return split(ctx, f, axes, index) >= 0;
     IrFunc *copy = fork_version(ctx, f, c, cap);
     if (cluster == 1 && row_of_small_sizes(ctx, f)) keep_row_loads(ctx, f, axes, index, cap * axes_others(axes, index, 1, 1));
     Axes *copy_axes = axes_analyse(ctx->scratch, copy);
