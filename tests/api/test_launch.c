@@ -179,8 +179,29 @@ static void check_several_tensors(void) {
     unload(&l);
 }
 
-int main(void) {
+/* The description of a kernel with all that one can have, for a check of its schema. */
+static int print_info(void) {
+    static const char text[] = "operator scaled { symbols: N; tensors: X[N]: f32; Y[N]: f32; scalars: s: f32 = 2.5; Y = s * X }\n"
+                               "sketch scaled_wide implements scaled(X=A) {\n"
+                               "    symbols: N, S >= 1; tensors: A[N]: f32 strides(S); Y[N]: f32; scalars: s: f32\n"
+                               "    for i in range(ceil(N, 64)):\n"
+                               "        x = alloc([64])\n"
+                               "        load(A[i*64:(i+1)*64] -> x)\n"
+                               "        mul(x, s, x)\n"
+                               "        store(x -> Y[i*64:(i+1)*64])\n}\n";
     Loaded l;
+    CHECK(load(&l, text) == SKETCHC_OK);
+    char *info = sketchc_launcher_info(l.launcher);
+    CHECK(strstr(info, "\"operator_name\":\"X\"") && strstr(info, "\"stride\":true") && strstr(info, "\"default\":2.5"));
+    fputs(info, stdout);
+    sketchc_free(info);
+    unload(&l);
+    return 0;
+}
+
+int main(int count, char **arguments) {
+    Loaded l;
+    if (count > 1 && strcmp(arguments[1], "info") == 0) return print_info();
     for (int i = 0; i < 1000; i++) x[i] = (float)i;
     sketchc_status status = load(&l, scale_text);
     if (status == SKETCHC_OK) {

@@ -1,5 +1,5 @@
 /* A program that knows the installed files only: compiles a sketch from memory for the CPU, shows the
- * diagnostics of a wrong one, and does both in several threads at once. */
+ * diagnostics of a wrong one, does both in several threads at once, and launches the kernel on tensors of two sizes. */
 #include <pthread.h>
 #include <sketchc.h>
 #include <stdio.h>
@@ -47,6 +47,33 @@ static void *work(void *unused) {
     return compile();
 }
 
+static sketchc_dltensor vector(float *data, const int64_t *n) {
+    return (sketchc_dltensor){.data = data, .device = {1, 0}, .ndim = 1, .dtype = {2, 32, 1}, .shape = n};
+}
+
+/* Sizes come with the tensors. What is wrong is told: a tensor of another size. */
+static int launch(const sketchc_artifact *artifact) {
+    float x[100], y[100];
+    const int64_t all = 100, few = 7;
+    char *message = NULL;
+    sketchc_launcher *launcher;
+    if (sketchc_launcher_open(artifact, NULL, &launcher, &message) != SKETCHC_OK) {
+        fprintf(stderr, "%s\n", message);
+        sketchc_free(message);
+        return 1;
+    }
+    for (int i = 0; i < 100; i++) x[i] = (float)i;
+    sketchc_dltensor long_x = vector(x, &all), long_y = vector(y, &all), short_x = vector(x + 10, &few), short_y = vector(y, &few);
+    const sketchc_dltensor *large[2] = {&long_x, &long_y}, *small[2] = {&short_x, &short_y}, *mixed[2] = {&long_x, &short_y};
+    if (sketchc_launch(launcher, large, 2, NULL, 0, NULL, NULL) != SKETCHC_OK || y[99] != 198) return 1;
+    if (sketchc_launch(launcher, small, 2, NULL, 0, NULL, NULL) != SKETCHC_OK || y[0] != 20 || y[7] != 14) return 1;
+    if (sketchc_launch(launcher, mixed, 2, NULL, 0, NULL, &message) != SKETCHC_SOURCE_ERROR) return 1;
+    printf("launched on 100 and on 7 elements; %s\n", message);
+    sketchc_free(message);
+    sketchc_launcher_close(launcher);
+    return 0;
+}
+
 int main(void) {
     if (sketchc_api_version() < SKETCHC_API_VERSION) return 1;
     pthread_t threads[4];
@@ -65,6 +92,7 @@ int main(void) {
     sketchc_options options = {.size = sizeof options, .target = "openmp"};
     sketchc_unit *unit = sketchc_unit_create("twice.sketch", good, strlen(good));
     if (sketchc_compile(unit, &options, &artifact) != SKETCHC_OK) fail("compile", unit);
+    if (launch(artifact)) return 1;
     sketchc_artifact_destroy(artifact);
     sketchc_unit_destroy(unit);
     printf("sketchc %s: %zu bytes of C, the same in 5 threads\n", sketchc_version(), strlen(first));

@@ -9,6 +9,7 @@ import re
 import struct
 import sys
 import tempfile
+import textwrap
 from operator import or_
 
 from . import _native, arrays
@@ -25,9 +26,10 @@ def _message(library, status, memory, kind=Error):
 # ---- Source text ----
 
 def read_source(text_or_path):
-    """Path and text of an argument: an os.PathLike or a text of one line without braces is a path."""
+    """Path and text of an argument: an os.PathLike or a text of one line without braces is a path. A text may stand indented, as in a
+    program."""
     if isinstance(text_or_path, str) and ("{" in text_or_path or "\n" in text_or_path):
-        return "<text>", text_or_path
+        return "<text>", textwrap.dedent(text_or_path)
     path = pathlib.Path(text_or_path)
     return str(path), path.read_text(encoding="utf-8")
 
