@@ -49,6 +49,7 @@ static void run(Command *c, const LlmPrompt *prompt, ProposerReply *reply) {
     str_append_n(&input, prompt->task, prompt->task_size);
     double limit = llm_config_number(c->config, LLM_TIMEOUT, 300);
     if (prompt->time_limit_s > 0 && prompt->time_limit_s < limit) limit = prompt->time_limit_s;
+    if (prompt->deadline > 0 && prompt->deadline - seconds_now() < limit) limit = prompt->deadline - seconds_now();
     SubprocessSpec spec = {.argv = c->argv,
                            .input = input.data,
                            .input_size = input.len,
@@ -69,6 +70,10 @@ static void run(Command *c, const LlmPrompt *prompt, ProposerReply *reply) {
 static void answer(Batch *b, size_t i) {
     const LlmPrompt *prompt = &b->prompts[i];
     ProposerReply *reply = &b->replies[i];
+    if (prompt->deadline > 0 && seconds_now() >= prompt->deadline) {
+        reply->status = PROPOSER_CANCELLED;
+        return;
+    }
     double begin = llm_now(), most = llm_config_number(b->command->config, LLM_ANSWER_TOKENS, 8192);
     size_t size = prompt->fixed_size + prompt->task_size;
     pthread_mutex_lock(&b->lock);

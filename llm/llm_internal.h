@@ -118,8 +118,9 @@ typedef struct {
     uint64_t seed;
     unsigned attempt;
     double time_limit_s; /* 0: the settings' */
+    double deadline;     /* of seconds_now; 0: none */
     const atomic_int *cancel;
-    /* Vectors are wanted of these, and nothing above but time_limit_s and cancel means anything. The reply's `raw` gets them as doubles in
+    /* Vectors are wanted of these, and nothing above but limits of time and cancel means anything. The reply's `raw` gets them as doubles in
      * their bytes, one after the other. */
     const char *const *texts;
     size_t text_count; /* at most EMBEDDING_TEXTS */

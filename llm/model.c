@@ -194,6 +194,7 @@ static void prepare(Model *m, Request *r, const LlmPrompt *prompt, ProposerReply
         chat_request(m->config, prompt->fixed, prompt->task, (int64_t)(prompt->seed + prompt->attempt), &r->body);
     double all = llm_config_number(m->config, LLM_TIMEOUT, 300) * (1 + m->retries) + 2 * m->retry_limit;
     r->deadline = r->begun + (prompt->time_limit_s > 0 ? prompt->time_limit_s : all);
+    if (prompt->deadline > 0 && prompt->deadline < r->deadline) r->deadline = prompt->deadline;
     r->http = (HttpCall){.url = m->url.data,
                          .key = m->key.text,
                          .body = r->body.data,

@@ -43,6 +43,7 @@ static void make_prompt(const Asker *a, const ProposerRequest *request, Texts *t
                           .seed = request->seed,
                           .attempt = request->attempt,
                           .time_limit_s = request->time_limit_s,
+                          .deadline = request->deadline,
                           .cancel = request->cancel};
 }
 

@@ -63,6 +63,7 @@ typedef struct {
     unsigned attempt;         /* tells samples of one prompt apart: 0, 1, ... */
     size_t token_budget;      /* of the prompt; 0: the proposer's */
     double time_limit_s;      /* of the answer; 0: the proposer's */
+    double deadline;          /* seconds_now: what is not answered then is left; 0: none */
     const atomic_int *cancel; /* non-zero: give up soon; may be null */
 } ProposerRequest;
 

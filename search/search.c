@@ -121,6 +121,7 @@ static ProposerRequest request_of(const Loop *l, const ProposerCandidate *parent
                              .parent_count = parent ? 1 : 0,
                              .seed = s->options->seed,
                              .attempt = attempt,
+                             .deadline = l->deadline,
                              .cancel = s->options->cancel};
 }
 
@@ -420,7 +421,7 @@ static void take_designs(Loop *l, Proposer *rules) {
         ProposerRequest r = request_of(l, NULL, i);
         if (!sketchc_design_is_naive(i)) ask(l, rules, &r, sketchc_design_name(i), SIZE_MAX, ARM_DESIGN, i % SEARCH_ISLANDS);
     }
-    if (l->s.options->more && !l->s.options->asked) take_first(l);
+    if (l->s.options->more && !l->s.options->asked && seconds_now() < l->deadline) take_first(l);
     judge_new(l, from);
 }
 
@@ -464,7 +465,7 @@ static void one_round(Loop *l, Proposer *rules) {
         unsigned island = i % SEARCH_ISLANDS, arm = strategy_arm(s);
         size_t parent = strategy_parent(s, island);
         if (parent == SIZE_MAX) break;
-        bool more = s->options->more && i % 3 == 2;
+        bool more = s->options->more && i % 3 == 2 && seconds_now() < l->deadline;
         size_t at = more ? ask_more(l, island, parent) : ask_rules(l, rules, arm, island, parent);
         if (at != SIZE_MAX) s->list[parent].children++;
     }
