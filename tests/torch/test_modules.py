@@ -1,0 +1,238 @@
+"""Models of torch.nn at small sizes, inference and training, against eager."""
+import copy
+
+import common
+import torch
+import torch.nn.functional as F
+from common import backend
+from torch import nn
+
+
+class ConvNet(nn.Module):
+    """Two convolutions with pooling, two linear layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(4, 6, 3)
+        self.third, self.fourth = nn.Linear(6 * 2 * 2, 12), nn.Linear(12, 5)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.first(x)), 2)
+        x = F.avg_pool2d(torch.tanh(self.second(x)), 2)
+        return self.fourth(F.gelu(self.third(x.flatten(1))))
+
+
+class Block(nn.Module):
+    """A Llama-style block: RMSNorm, grouped queries, rotary positions, SwiGLU."""
+
+    def __init__(self, width=16, heads=4, groups=2, inner=24):
+        super().__init__()
+        self.heads, self.groups, self.size = heads, groups, width // heads
+        self.norm, self.norm2 = nn.Parameter(torch.ones(width)), nn.Parameter(torch.ones(width))
+        self.q, self.k = nn.Linear(width, width, bias=False), nn.Linear(width, groups * self.size, bias=False)
+        self.v, self.o = nn.Linear(width, groups * self.size, bias=False), nn.Linear(width, width, bias=False)
+        self.up, self.gate, self.down = (nn.Linear(a, b, bias=False) for a, b in ((width, inner), (width, inner), (inner, width)))
+
+    @staticmethod
+    def normed(x, weight):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * weight
+
+    def turned(self, x):
+        half = self.size // 2
+        angle = torch.arange(x.shape[2], device=x.device)[:, None] / 100 ** (torch.arange(half, device=x.device) / half)
+        cos, sin = torch.cat([angle.cos()] * 2, -1), torch.cat([angle.sin()] * 2, -1)
+        return x * cos + torch.cat([-x[..., half:], x[..., :half]], -1) * sin
+
+    def attend(self, x):
+        b, t, _ = x.shape
+        q = self.turned(self.q(x).view(b, t, self.heads, self.size).transpose(1, 2))
+        k = self.turned(self.k(x).view(b, t, self.groups, self.size).transpose(1, 2))
+        v = self.v(x).view(b, t, self.groups, self.size).transpose(1, 2)
+        k, v = (y.repeat_interleave(self.heads // self.groups, 1) for y in (k, v))
+        scores = q @ k.transpose(2, 3) / self.size ** 0.5
+        scores = scores.masked_fill(torch.ones(t, t, dtype=torch.bool, device=x.device).triu(1), float("-inf"))
+        return self.o((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, -1))
+
+    def forward(self, x):
+        x = x + self.attend(self.normed(x, self.norm))
+        y = self.normed(x, self.norm2)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+class Cell(nn.Module):
+    """An LSTM cell over three steps."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.LSTMCell(5, 6)
+
+    def forward(self, x):
+        h = c = x.new_zeros(x.shape[1], 6)
+        for step in x.unbind(0):
+            h, c = self.cell(step, (h, c))
+        return h
+
+
+class Residual(nn.Module):
+    """A block of ResNet with batch norm."""
+
+    def __init__(self, channels=4):
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, channels, 3, 2, 1, bias=False), nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
+        self.na, self.nb, self.nc = (nn.BatchNorm2d(channels) for _ in range(3))
+        self.short = nn.Conv2d(3, channels, 1, 2, bias=False)
+
+    def forward(self, x):
+        y = self.nb(self.b(F.relu(self.na(self.a(x)))))
+        return F.adaptive_avg_pool2d(F.relu(y + self.nc(self.short(x))), 1).flatten(1)
+
+
+class UNet(nn.Module):
+    """Down, up by a transposed convolution, joined with what was before."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.deep = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(4, 8, 3, padding=1)
+        self.norm, self.up, self.out = nn.GroupNorm(2, 8), nn.ConvTranspose2d(8, 4, 2, 2), nn.Conv2d(8, 1, 1)
+
+    def forward(self, x):
+        first = F.leaky_relu(self.down(x))
+        deep = F.silu(self.norm(self.deep(F.max_pool2d(first, 2))))
+        return torch.sigmoid(self.out(torch.cat([first, self.up(deep)], 1)))
+
+
+def perceptron():
+    return nn.Sequential(nn.Linear(7, 12), nn.ReLU(), nn.LayerNorm(12), nn.Linear(12, 3), nn.LogSoftmax(-1))
+
+
+MODELS = {
+    "perceptron": (perceptron, (4, 7)),
+    "conv net": (ConvNet, (2, 1, 12, 12)),
+    "block": (Block, (2, 5, 16)),
+    "lstm cell": (Cell, (3, 2, 5)),
+    "residual": (Residual, (3, 3, 8, 8)),
+    "u-net": (UNet, (2, 2, 8, 8)),
+}
+
+
+def made(name):
+    torch.manual_seed(7)
+    make, shape = MODELS[name]
+    return make(), torch.randn(shape)
+
+
+def step(model, x):
+    """Result, gradients and buffers of a training step."""
+    x = x.clone().requires_grad_()
+    result = model(x)
+    (result * torch.linspace(-1, 1, result.numel(), dtype=result.dtype).view(result.shape)).sum().backward()
+    return [result.detach(), x.grad] + [p.grad for p in model.parameters()] + list(model.buffers())
+
+
+def check_training(name, **options):
+    model, x = made(name)
+    ours, report = trained(copy.deepcopy(model), x, **options)
+    eager = step(copy.deepcopy(model), x)
+    exact = step(copy.deepcopy(model).double(), x.double())
+    common.hold(name, ours, eager, exact)
+    return report
+
+
+def trained(model, x, **options):
+    torch._dynamo.reset()
+    with backend.reporting() as report:
+        result = step(torch.compile(model, backend="sketchc", fullgraph=True, options=options), x)
+    return result, report
+
+
+def check_inference(name, **options):
+    model, x = made(name)
+    model.eval()
+    with torch.no_grad():
+        ours, report = common.compiled(model, x, **options)
+        common.hold(name, ours, model(x), copy.deepcopy(model).double()(x.double()))
+    return report
+
+
+def test_inference():
+    for name in MODELS:
+        check_inference(name)
+
+
+def test_training():
+    """Forward and backward; the report says that both were taken."""
+    for name in MODELS:
+        report = check_training(name)
+        kinds = [g.name for g in report.graphs]
+        assert kinds == ["forward", "backward"], kinds
+        assert all(g.regions for g in report.graphs) and report.whole, f"{name}:\n{report}"
+
+
+def test_batch_is_a_symbol():
+    """One artifact for several batches."""
+    model = perceptron()
+    torch._dynamo.reset()
+    with backend.reporting() as report, torch.no_grad():
+        fast = torch.compile(model, backend="sketchc", dynamic=True)
+        for batch in (4, 9, 33):
+            x = torch.randn(batch, 7)
+            common.hold(f"batch {batch}", fast(x), model(x), copy.deepcopy(model).double()(x.double()))
+    assert len(report.graphs) == 1 and "symbols: " in report.graphs[0].regions[0].text, str(report)
+
+
+def test_channels_last_is_not_copied():
+    """Inputs whose axes lie in another order are declared as they lie; results lie as torch's do."""
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).to(memory_format=torch.channels_last)
+    x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        ours, report = common.compiled(model, x)
+        eager = model(x)
+    common.hold("channels last", ours, eager, copy.deepcopy(model).double()(x.double()))
+    assert ours.stride() == eager.stride(), (ours.stride(), eager.stride())
+    assert "[2, 8, 8, 3]" in report.graphs[0].regions[0].text
+
+
+def test_gaps_and_repeats():
+    def function(a, b):
+        return a * 2 + b
+    for a, b in ((torch.randn(6, 8)[::2, 1:], torch.randn(7)), (torch.randn(3, 1).expand(3, 7), torch.randn(7, 3).t())):
+        ours, _ = common.compiled(function, a, b)
+        common.hold("gaps", ours, function(a, b), function(a.double(), b.double()))
+
+
+def test_what_is_left():
+    """An operation without a row goes to the nested backend, with the reason; what stands around it is compiled."""
+    def function(x):
+        return torch.linalg.det(torch.relu(x) + 1) * 2 + x.sum()
+    x = torch.randn(4, 4)
+    ours, report = common.compiled(function, x, whole=False, loud=False)
+    common.hold("left", ours, function(x), function(x.double()))
+    graph = report.graphs[0]
+    assert graph.left and len(graph.regions) == 2 and "no row" in str(report), str(report)
+
+
+def test_what_the_compiler_refuses():
+    """A region that the compiler refuses is cut smaller until it compiles; its diagnostic stays in the report."""
+    real = backend.compile_kernel
+
+    def refusing(text, **options):
+        if "tanh" in text:
+            raise backend.Error("error[E0725]: planted", 1)
+        return real(text, **options)
+
+    def function(x, w):
+        return torch.softmax(torch.tanh(x @ w) * 2, -1)
+    x, w = torch.randn(3, 4), torch.randn(4, 5)
+    backend.compile_kernel = refusing
+    try:
+        ours, report = common.compiled(function, x, w, whole=False, loud=False)
+    finally:
+        backend.compile_kernel = real
+    common.hold("refused", ours, function(x, w), function(x.double(), w.double()))
+    graph = report.graphs[0]
+    assert [op for op, _ in graph.left.values()] == ["aten.tanh.default"], str(report)
+    assert "planted" in str(report) and len(graph.regions) == 2, str(report)
+
+
+if __name__ == "__main__":
+    common.main(globals())

@@ -1,0 +1,294 @@
+"""torch.compile(model, backend="sketchc"): graphs of AOTAutograd as operators, the rest to a nested backend.
+
+    import sketchc.backend                      # registers the backend; an installed wheel needs no import
+    fast = torch.compile(model, backend="sketchc", options={"precision": "tf32"})
+    print(sketchc.backend.explain_model(model, x))
+
+Options: `precision` (of products: "f32", "tf32", ...; default: what torch.backends allows), `target` ("openmp", "nvptx", "cuda";
+default by the tensors' device), `nested` ("eager" or "inductor"), `loud` (a line on standard error for each graph with operations
+left; default on). All names of torch that are not public stand in this file (and SymInt.node, in importer_text.py)."""
+import contextlib
+import logging
+import operator
+
+import torch
+from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._dynamo import register_backend
+from torch._dynamo.backends.common import aot_autograd
+
+from . import importer, splitter
+from .errors import Error
+from .importer_text import NotTaken
+from .kernel import compile as compile_kernel
+from .report import GraphReport, Region, Report, first_line
+
+log = logging.getLogger("sketchc.torch")
+_open_reports = []
+
+# Operations with a row of their own, which torch would take apart, ...
+KEPT = ("mish", "softplus", "silu", "hardswish", "hardsigmoid", "leaky_relu", "elu", "logsumexp", "gelu", "hardtanh", "stack", "unbind",
+        "upsample_nearest2d", "addcmul", "addcdiv", "lerp", "square", "logaddexp", "rsub", "tril", "triu", "std", "reflection_pad1d",
+        "reflection_pad2d", "reflection_pad3d", "pixel_shuffle", "roll", "baddbmm", "_softmax", "_log_softmax", "index_select",
+        "nan_to_num", "threshold", "threshold_backward", "max_pool2d_with_indices_backward")
+# ... and those that it takes apart for us although they are no part of the core set's table.
+APART = ("native_layer_norm_backward", "native_group_norm_backward", "native_batch_norm_backward", "native_dropout_backward",
+         "batch_norm_backward", "_softmax_backward_data", "_log_softmax_backward_data", "nll_loss_forward", "nll_loss_backward",
+         "nll_loss2d_forward", "nll_loss2d_backward", "mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
+         "binary_cross_entropy_with_logits", "log_sigmoid_forward", "gelu_backward", "silu_backward", "mish_backward",
+         "hardswish_backward", "hardsigmoid_backward", "hardtanh_backward", "leaky_relu_backward", "elu_backward", "softplus_backward",
+         "slice_backward", "select_backward", "embedding_dense_backward", "_fused_rms_norm", "_fused_rms_norm_backward", "glu",
+         "glu_backward", "cumprod_backward", "l1_loss", "_unsafe_index", "im2col", "col2im", "addmv", "masked_fill", "soft_margin_loss")
+_NOT_APART = ("embedding_dense_backward",)  # its pieces are scattered writes, which no row takes
+
+
+def decompositions():
+    """torch's table of the core set, without the operations of KEPT, with those of APART."""
+    table = dict(core_aten_decompositions())
+    apart = [packet for name in APART if name not in _NOT_APART and (packet := getattr(torch.ops.aten, name, None)) is not None]
+    table.update(get_decompositions(apart))
+    kept = tuple(f"aten.{name}." for name in KEPT)
+    return {op: how for op, how in table.items() if not f"{op}.".startswith(kept)}
+
+
+# ---- Options ----
+
+class Options:
+    """The backend's options, checked."""
+
+    def __init__(self, given=None):
+        given = dict(given or {})
+        self.precision, self.target = given.pop("precision", None), given.pop("target", None)
+        self.nested, self.loud = given.pop("nested", "eager"), given.pop("loud", True)
+        self.cache = given.pop("cache", True)
+        if given:
+            raise ValueError(f"sketchc: unknown options {', '.join(given)}; known are precision, target, nested, loud, cache")
+        if self.nested not in ("eager", "inductor"):
+            raise ValueError(f'sketchc: nested is "eager" or "inductor", not {self.nested!r}')
+
+    def precision_of(self, graph):
+        """What products may be rounded to: the option, or the strictest that torch allows any of the graph's products."""
+        if self.precision:
+            return self.precision
+        names = {splitter.base_name(n) for n in graph.nodes if n.op == "call_function"}
+        allowed = []
+        if names & {"convolution", "convolution_backward"}:
+            allowed.append(torch.backends.cudnn.allow_tf32)
+        if names & {"mm", "addmm", "bmm", "baddbmm", "mv", "dot"}:
+            allowed.append(torch.get_float32_matmul_precision() != "highest")
+        return "tf32" if allowed and all(allowed) else None
+
+
+def _device(gm):
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        for fake in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(fake, torch.Tensor) and fake.device.type != "cpu":
+                return fake.device
+    return torch.device("cpu")
+
+
+# ---- A region at run time ----
+
+def _other_shape(tensor, binding):
+    """The shape that a kernel gives a tensor of its operator, None if it is the same. A sketch may see neighbouring axes as one."""
+    extents, shape = tensor.extents, binding.held_shape()
+    if len(extents) == len(shape) and all(not isinstance(s, int) or e == str(s) for e, s in zip(extents, shape, strict=True)):
+        return None
+    if not all(e.isdigit() for e in extents):
+        raise Error(f"{tensor.operator_name} is seen as {', '.join(extents)}", 1)
+    return [int(e) for e in extents]
+
+
+def _result(k, tensor, binding):
+    """How a result of the graph comes out of the kernel's."""
+    shape, back = binding.held_shape(), importer.inverse(binding.order) if binding.order else None
+    if _other_shape(tensor, binding) is None:
+        return operator.itemgetter(k) if back is None else lambda made: made[k].permute(back)
+    if not all(isinstance(s, int) for s in shape):
+        raise Error(f"{tensor.operator_name} is seen in another shape", 1)
+    return (lambda made: made[k].view(shape)) if back is None else lambda made: made[k].view(shape).permute(back)
+
+
+class Compiled(torch.nn.Module):
+    """A region's kernel behind the calling convention of its graph: tensors and sizes in, a tuple of tensors out."""
+
+    def __init__(self, kernel, imported, device):
+        super().__init__()
+        self.kernel, self.device, self.alone = kernel, device, imported.alone
+        places = {b.name: k for k, b in enumerate(imported.inputs) if isinstance(b, importer.Binding)}
+        bindings = {b.name: b for b in imported.inputs if isinstance(b, importer.Binding)}
+        self.reads = [(places[t.operator_name], bindings[t.operator_name].order, _other_shape(t, bindings[t.operator_name]))
+                      for t in kernel.inputs]
+        self.sizes = [(k, name) for k, name in enumerate(imported.inputs) if isinstance(name, str)]
+        written = {t.operator_name: (k, t) for k, t in enumerate(kernel.outputs)}
+        self.results = [None if b is None else _result(*written[b.name], b) for b in imported.outputs]
+        self.named = {name for name in kernel.symbols.values()} & {name for _, name in self.sizes}
+
+    def forward(self, *args):
+        tensors = [self._held(args[k], order, shape) for k, order, shape in self.reads]
+        named = {name: args[k] for k, name in self.sizes if name in self.named}
+        made = self.kernel(*tensors, **named)
+        made = made if isinstance(made, tuple) else (made,)
+        results = [None if r is None else r(made) for r in self.results]
+        return results[0] if self.alone else tuple(results)
+
+    def _held(self, tensor, order, shape):
+        """The tensor as it lies in memory; a copy if it has gaps there."""
+        if order is not None:
+            tensor = tensor.permute(order)
+        if tensor.device != self.device:
+            tensor = tensor.to(self.device)
+        tensor = tensor if tensor.is_contiguous() else tensor.contiguous()
+        return tensor if shape is None else tensor.view(shape)
+
+
+# ---- Compiling ----
+
+class Compiler:
+    """Makes one graph's callable."""
+
+    def __init__(self, options, report):
+        self.options, self.report, self.count = options, report, 0
+
+    def compile(self, gm):
+        return self._split(gm, {})
+
+    def _split(self, gm, refused):
+        whole, taken, left = splitter.split(gm, refused)
+        self.report.left.update(left)
+        for name, child in list(whole.named_children()):
+            setattr(whole, name, self._region(child) if name in taken else self._nested(child))
+        return whole
+
+    def _region(self, gm):
+        """A region as a kernel; where it is refused, cut smaller."""
+        self.count += 1
+        name = f"region{self.count}"
+        operations = [splitter.base_name(n) for n in gm.graph.nodes if n.op == "call_function" and n.target is not operator.getitem]
+        try:
+            imported = importer.import_graph(gm, name, self.options.precision_of(gm.graph))
+        except NotTaken as error:
+            return self._without(gm, error.node, f"{error}")
+        if not any(isinstance(b, importer.Binding) for b in imported.inputs):
+            return self._nested(gm)
+        region = Region(name, operations, imported.text)
+        try:
+            return self._kernel(gm, imported, region)
+        except Error as error:
+            region.diagnostic = str(error)
+            self.report.refusals.append(region)
+            return self._smaller(gm, imported, error)
+
+    def _kernel(self, gm, imported, region):
+        device = _device(gm)
+        target = self.options.target or ("openmp" if device.type == "cpu" else "nvptx")
+        region.kernel = compile_kernel(imported.text, target=target, device=device.index or 0, cache=self.options.cache)
+        self.report.regions.append(region)
+        return Compiled(region.kernel, imported, device)
+
+    def _without(self, gm, node, why):
+        """The region without a node that no text could be made of."""
+        while node.target is operator.getitem:
+            node = node.args[0]
+        if node.op != "call_function":
+            users = [n for n in (node.users if node.op != "output" else node.all_input_nodes) if n.op == "call_function"]
+            return self._split(gm, {n.name: why for n in users}) if users else self._nested(gm)
+        return self._split(gm, {node.name: why})
+
+    def _smaller(self, gm, imported, error):
+        busy = [n for n in gm.graph.nodes if n.op == "call_function" and not splitter.is_free(n)]
+        if len(busy) <= 1:
+            for node in busy:
+                self.report.left[node.name] = (str(node.target), first_line(error))
+            return self._nested(gm)
+        whole = splitter.halves(gm, _blamed(imported, error))
+        for name, child in list(whole.named_children()):
+            free = all(splitter.is_free(n) for n in child.graph.nodes)
+            setattr(whole, name, self._nested(child) if free else self._region(child))
+        return whole
+
+    def _nested(self, gm):
+        if self.options.nested == "eager" or not any(n.op == "call_function" for n in gm.graph.nodes):
+            return gm
+        from torch._inductor.compile_fx import compile_fx_inner
+        return _Callable(compile_fx_inner(gm, [n.meta["val"] for n in gm.graph.find_nodes(op="placeholder")]))
+
+
+class _Callable(torch.nn.Module):
+    """A function of a list, as inductor's are, as a module."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(list(args))
+
+
+def _blamed(imported, error):
+    """The node whose equation the compiler's first error names."""
+    for found in getattr(error, "diagnostics", []):
+        line = (found.get("location") or {}).get("line")
+        if found.get("severity", "error") == "error" and line:
+            return imported.node_at(line)
+    return None
+
+
+def _compiler(name, options):
+    def compile_graph(gm, example_inputs):
+        report = GraphReport(name)
+        for opened in _open_reports:
+            opened.graphs.append(report)
+        with torch._dynamo.utils.preserve_rng_state():
+            made = Compiler(options, report).compile(gm)
+        log.info("%s", "\n".join(report.lines()))
+        if report.left and options.loud and not _open_reports:
+            names = ", ".join(sorted({operation for operation, _ in report.left.values()}))
+            log.warning("sketchc: left to the nested backend (%s): %s", options.nested, names)
+        return _boxed(made)
+    return compile_graph
+
+
+def _boxed(module):
+    """What AOTAutograd calls with a list, which it lets us empty."""
+    from functorch.compile import make_boxed_func
+    return make_boxed_func(module.forward)
+
+
+def sketchc(gm, example_inputs, *, mode=None, options=None, **_):
+    """The backend itself, a function of an FX graph and its inputs."""
+    chosen = Options(options)
+    return aot_autograd(fw_compiler=_compiler("forward", chosen), bw_compiler=_compiler("backward", chosen),
+                        inference_compiler=_compiler("inference", chosen), decompositions=decompositions())(gm, example_inputs)
+
+
+with contextlib.suppress(Exception):  # another copy of this package did
+    register_backend(sketchc, name="sketchc")
+
+
+@contextlib.contextmanager
+def reporting():
+    """A Report of all graphs that are compiled within the `with`."""
+    report = Report()
+    _open_reports.append(report)
+    try:
+        yield report
+    finally:
+        _open_reports.remove(report)
+
+
+def explain_model(model, *inputs, options=None, backward=False, **named):
+    """Compiles a model for these inputs, runs it once, and says what was taken, what was left and why: a Report, which prints as text.
+    With `backward` the sum of its results is differentiated, so that the backward graph is compiled, too."""
+    torch._dynamo.reset()
+    with reporting() as report:
+        result = torch.compile(model, backend="sketchc", options=options)(*inputs, **named)
+        if backward:
+            _total(result).backward()
+    return report
+
+
+def _total(result):
+    if isinstance(result, torch.Tensor):
+        return result.float().sum()
+    return sum(_total(r) for r in result if isinstance(r, torch.Tensor) and r.requires_grad)

@@ -1,0 +1,353 @@
+"""Rows of the table that fold axes: reductions, scans, norms, products of matrices, attention."""
+import torch
+
+from .importer_text import NARROW, TYPES, NotTaken, Value, axis_of, kind_of, product, same_shape
+from .importer_views import reshape
+
+
+class _Result:
+    def __init__(self, shape, dtype):
+        self.shape, self.dtype = tuple(shape), dtype
+
+
+def _axes(dims, rank):
+    """Axes of an argument `dim`: none of them means all."""
+    if dims is None or (isinstance(dims, list | tuple) and not dims):
+        return list(range(rank))
+    return sorted(axis_of(d, rank) for d in (dims if isinstance(dims, list | tuple) else [dims]))
+
+
+def _axis_text(axes):
+    return f"axis={axes[0] if len(axes) == 1 else axes}"
+
+
+def fold(text, expr, function, x, axes, keepdim, dtype, extra=""):
+    """function(expr) along axes of x's shape."""
+    if not x.rank:
+        return text.fresh(expr, (), dtype)
+    shape = [1 if k in axes else s for k, s in enumerate(x.shape) if keepdim or k not in axes]
+    if not shape:
+        return text.fresh(f"{function}({expr})", (), dtype)
+    keep = ", keepdim=true" if keepdim else ""
+    return text.fresh(f"{function}({expr}, {_axis_text(axes)}{keep}{extra})", shape, dtype)
+
+
+def _converted(text, x, dtype):
+    """Text of x in the type that a fold sums in."""
+    x = text.tensor(x)
+    return x.text if kind_of(x.dtype) == kind_of(dtype) and (kind_of(dtype) == 2 or x.dtype == dtype) else f"cast({x.text}, dtype={TYPES[dtype]})"
+
+
+def reduction(function):
+    """sum, mean, prod: (x, dims, keepdim, dtype=)."""
+    def row(text, out, x, dims=None, keepdim=False, **_):
+        return fold(text, _converted(text, x, out.dtype), function, x, _axes(dims, x.rank), keepdim, out.dtype)
+    return row
+
+
+def extreme(function):
+    """amax, amin; max and min of everything."""
+    def row(text, out, x, dims=None, keepdim=False):
+        return fold(text, text.tensor(x).text, function, x, _axes(dims, x.rank), keepdim, out.dtype)
+    return row
+
+
+def extreme_with_index(function, search):
+    def row(text, out, x, dim, keepdim=False):
+        x = text.tensor(x)
+        axes = _axes(dim, x.rank)
+        index = (lambda: fold(text, x.text, search, x, axes, keepdim, torch.int64)) if x.rank else (lambda: Value("", (), torch.int64, number=0))
+        return [lambda: fold(text, x.text, function, x, axes, keepdim, x.dtype), index]
+    return row
+
+
+def search(function):
+    def row(text, out, x, dim=None, keepdim=False):
+        x = text.tensor(x)
+        if dim is None and keepdim:
+            raise NotTaken("all axes, kept")
+        if dim is None and x.rank != 1:
+            x = reshape(text, _Result([product(x.shape)], x.dtype), x)
+        return fold(text, x.text, function, x, _axes(0 if dim is None else dim, x.rank), keepdim, torch.int64)
+    return row
+
+
+def truth(function):
+    def row(text, out, x, dims=None, keepdim=False):
+        x = text.tensor(x)
+        expr = x.text if kind_of(x.dtype) == 0 else f"({x.text} != 0)"
+        return fold(text, expr, function, x, _axes(dims, x.rank), keepdim, torch.bool)
+    return row
+
+
+def _moments(text, x, axes, correction):
+    """The mean, and the variance of which `correction` degrees are gone, both with their axes kept."""
+    x = text.tensor(x)
+    average = fold(text, x.text, "mean", x, axes, True, x.dtype)
+    away = text.fresh(f"{x.text} - {average.text}", x.shape, x.dtype)
+    count = product([x.shape[k] for k in axes])
+    if correction == 0:
+        spread = fold(text, f"{away.text} * {away.text}", "mean", x, axes, True, x.dtype)
+    else:
+        total = fold(text, f"{away.text} * {away.text}", "sum", x, axes, True, x.dtype)
+        spread = text.fresh(f"{total.text} / {text.size(count - correction)}", total.shape, x.dtype)
+    return average, away, spread
+
+
+def _shaped(text, value, axes, keepdim):
+    if keepdim:
+        return value
+    return reshape(text, _Result([s for k, s in enumerate(value.shape) if k not in axes], value.dtype), value)
+
+
+def _degrees(correction):
+    if correction is not None and not isinstance(correction, int):
+        if int(correction) != correction:
+            raise NotTaken("a part of a degree of freedom")
+        return int(correction)
+    return 1 if correction is None else correction
+
+
+def variance(text, out, x, dims=None, *, correction=None, keepdim=False):
+    axes = _axes(dims, x.rank)
+    return _shaped(text, _moments(text, x, axes, _degrees(correction))[2], axes, keepdim)
+
+
+def deviation(text, out, x, dims=None, *, correction=None, keepdim=False):
+    axes = _axes(dims, x.rank)
+    spread = _moments(text, x, axes, _degrees(correction))[2]
+    return _shaped(text, text.fresh(f"sqrt({spread.text})", spread.shape, x.dtype), axes, keepdim)
+
+
+def variance_and_mean(text, out, x, dims=None, *, correction=None, keepdim=False):
+    axes = _axes(dims, x.rank)
+    average, _, spread = _moments(text, x, axes, _degrees(correction))
+    return [lambda: _shaped(text, spread, axes, keepdim), lambda: _shaped(text, average, axes, keepdim)]
+
+
+def scan(function):
+    def row(text, out, x, dim, **_):
+        if not x.rank:
+            return x
+        expr = f"{function}({_converted(text, x, out.dtype)}, axis={axis_of(dim, x.rank)})"
+        return text.fresh(expr, x.shape, out.dtype)
+    return row
+
+
+def norm(text, out, x, order=2, dims=None, keepdim=False, **_):
+    axes = _axes(dims, x.rank)
+    if order == 2:
+        total = fold(text, f"{x.text} * {x.text}", "sum", x, axes, keepdim, x.dtype)
+        return text.fresh(f"sqrt({total.text})", total.shape, x.dtype)
+    if order == 1:
+        return fold(text, f"abs({x.text})", "sum", x, axes, keepdim, x.dtype)
+    if order == float("inf"):
+        return fold(text, f"abs({x.text})", "reduce_max", x, axes, keepdim, x.dtype)
+    raise NotTaken(f"of order {order}")
+
+
+def along_axis(function):
+    """softmax, log_softmax."""
+    def row(text, out, x, dim, *_, **__):
+        x = text.tensor(x)
+        if not x.rank:
+            raise NotTaken("without axes")
+        return text.fresh(f"{function}({x.text}, axis={axis_of(dim, x.rank)})", x.shape, out.dtype)
+    return row
+
+
+def logsumexp(text, out, x, dims, keepdim=False):
+    return fold(text, x.text, "logsumexp", x, _axes(dims, x.rank), keepdim, out.dtype)
+
+
+def largest(text, out, x, k, dim=-1, largest=True, sorted=True):
+    axis = axis_of(dim, x.rank)
+    if not largest or not isinstance(k, int) or not isinstance(x.shape[axis], int) or x.shape[axis] > 4096:
+        raise NotTaken("the smallest, or of a long axis")
+    values, indices = f"T{len(text.lines)}", f"T{len(text.lines)}i"
+    text._line(f"{values}, {indices} = topk({text.tensor(x).text}, {k}, axis={axis})")
+    return [lambda: Value(values, out[0].shape, x.dtype), lambda: Value(indices, out[1].shape, torch.int64)]
+
+
+# ---- Norms ----
+
+def _scaled(text, value, weight, bias, shape):
+    """value * weight + bias, whose axes line up with `shape`."""
+    for sign, parameter in (("*", weight), ("+", bias)):
+        if parameter is not None:
+            parameter = reshape(text, _Result(shape, parameter.dtype), parameter)
+            value = text.fresh(f"{value.text} {sign} {parameter.text}", value.shape, value.dtype)
+    return value
+
+
+def _normalised(text, x, axes, eps):
+    average, away, spread = _moments(text, x, axes, 0)
+    inverse = text.fresh(f"rsqrt({spread.text} + {text.literal(eps, x.dtype)})", spread.shape, x.dtype)
+    return text.fresh(f"{away.text} * {inverse.text}", x.shape, x.dtype), average, inverse, spread
+
+
+def layer_norm(text, out, x, shape, weight=None, bias=None, eps=1e-5):
+    axes = list(range(x.rank - len(shape), x.rank))
+    value, average, inverse, _ = _normalised(text, x, axes, eps)
+    return [lambda: _scaled(text, value, weight, bias, shape), lambda: average, lambda: inverse]
+
+
+def group_norm(text, out, x, weight, bias, n, channels, inner, groups, eps):
+    folded = reshape(text, _Result([n, groups, channels // groups * inner], x.dtype), text.tensor(x))
+    value, average, inverse, _ = _normalised(text, folded, [2], eps)
+    whole = reshape(text, _Result(x.shape, x.dtype), value)
+    flat = [n, groups]
+    return [lambda: _scaled(text, whole, weight, bias, [channels] + [1] * (x.rank - 2)),
+            lambda: reshape(text, _Result(flat, x.dtype), average), lambda: reshape(text, _Result(flat, x.dtype), inverse)]
+
+
+def _channels(x):
+    return [k for k in range(x.rank) if k != 1], [x.shape[1]] + [1] * (x.rank - 2)
+
+
+def batch_norm_training(text, out, x, weight, bias, *rest):
+    """Batch statistics; with running ones these are further results (functional), which the graph writes back."""
+    mean, var = (rest[0], rest[1]) if len(rest) == 5 else (None, None)
+    momentum, eps = rest[-2], rest[-1]
+    axes, shape = _channels(x)
+    value, average, inverse, spread = _normalised(text, x, axes, eps)
+    flat = [x.shape[1]]
+    results = [lambda: _scaled(text, value, weight, bias, shape),
+               lambda: reshape(text, _Result(flat, x.dtype), average), lambda: reshape(text, _Result(flat, x.dtype), inverse)]
+    if mean is None:
+        return results
+    count = product([x.shape[k] for k in axes])
+    return [*results, lambda: _running(text, mean, average, "1.0", momentum),
+            lambda: _running(text, var, spread, f"{text.size(count)} / ({text.size(count)} - 1.0)", momentum)]
+
+
+def _running(text, old, value, factor, momentum):
+    new = reshape(text, _Result(old.shape, value.dtype), value)
+    scaled = new.text if factor == "1.0" else f"{new.text} * ({factor})"
+    return text.fresh(f"{old.text} * {1 - momentum!r} + {scaled} * {momentum!r}", old.shape, old.dtype)
+
+
+def batch_norm_training_flag(text, out, x, weight, bias, mean, var, training, momentum, eps):
+    """_native_batch_norm_legit_functional."""
+    if training:
+        return batch_norm_training(text, out, x, weight, bias, mean, var, True, momentum, eps)
+    return batch_norm_running(text, out, x, weight, bias, mean, var, momentum, eps)
+
+
+def batch_norm_no_stats(text, out, x, weight, bias, training, momentum, eps):
+    return batch_norm_training(text, out, x, weight, bias, momentum, eps)
+
+
+def batch_norm_running(text, out, x, weight, bias, mean, var, momentum, eps):
+    _, shape = _channels(x)
+    mean, var = (reshape(text, _Result(shape, v.dtype), v) for v in (mean, var))
+    value = text.fresh(f"({x.text} - {mean.text}) * rsqrt({var.text} + {text.literal(eps, x.dtype)})", x.shape, x.dtype)
+    none = Value("", (0,), x.dtype, number=0)
+    return [lambda: _scaled(text, value, weight, bias, shape), lambda: none, lambda: none, lambda: mean, lambda: var]
+
+
+def rms_norm(text, out, x, shape, weight=None, eps=None):
+    eps = torch.finfo(x.dtype).eps if eps is None else eps
+    axes = list(range(x.rank - len(shape), x.rank))
+    square = fold(text, f"{x.text} * {x.text}", "mean", x, axes, True, x.dtype)
+    inverse = text.fresh(f"rsqrt({square.text} + {text.literal(eps, x.dtype)})", square.shape, x.dtype)
+    value = text.fresh(f"{x.text} * {inverse.text}", x.shape, x.dtype)
+    scaled = _scaled(text, value, weight, None, shape)
+    return [lambda: scaled, lambda: inverse] if isinstance(out, list | tuple) else scaled
+
+
+# ---- Products of matrices ----
+
+def matmul(text, a, b, shape, dtype, transposed=False):
+    a, b = text.factor(a), text.factor(b)
+    if kind_of(dtype) == 0:
+        raise NotTaken("of truth values")
+    trans = ", trans_b=true" if transposed else ""
+    return text.fresh(f"matmul({a.text}, {b.text}{trans})", shape, dtype)
+
+
+def mm(text, out, a, b, **_):
+    return matmul(text, a, b, out.shape, out.dtype)
+
+
+def addmm(text, out, bias, a, b, *, beta=1, alpha=1):
+    value = matmul(text, a, b, out.shape, out.dtype)
+    scaled = value.text if alpha == 1 else f"{text.literal(alpha, out.dtype)} * {value.text}"
+    if beta == 0:
+        return text.fresh(scaled, out.shape, out.dtype)
+    added = text.operand(bias, out.dtype)
+    added = added if beta == 1 else f"{text.literal(beta, out.dtype)} * {added}"
+    return text.fresh(f"{scaled} + {added}", out.shape, out.dtype)
+
+
+def matrix_vector(text, out, a, b):
+    return matmul(text, a, b, out.shape, out.dtype)
+
+
+def outer_softmax(text, out, q, k, v, mask=None, scale=None, causal=False):
+    """softmax(q k' * scale + mask) v over the last two axes."""
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    if not isinstance(scale, float | int):
+        raise NotTaken("a scale of symbolic sizes")
+    shape = [*q.shape[:-1], k.shape[-2]]
+    product_ = matmul(text, q, k, shape, q.dtype, transposed=True)
+    scores = text.fresh(f"{product_.text} * {text.literal(scale, q.dtype)}", shape, q.dtype)
+    if mask is not None:
+        scores = text.fresh(f"{scores.text} + {text.tensor(mask).text}", shape, q.dtype)
+    if causal:
+        scores = _causal(text, scores)
+    weights = text.fresh(f"softmax({scores.text}, axis=-1)", shape, q.dtype)
+    return matmul(text, weights, v, out.shape, q.dtype), scores
+
+
+def _causal(text, scores):
+    indices = [f"i{k}" for k in range(scores.rank)]
+    expr = f"where({indices[-1]} <= {indices[-2]}, {scores.text}[{', '.join(indices)}], -inf)"
+    return text.notation(indices, scores.shape, expr, scores.dtype)
+
+
+def attention(text, out, q, k, v, *args, **kwargs):
+    """The fused attention of torch: (result, logsumexp of the scores, ...)."""
+    dropout, causal = (args + (0.0, False))[:2] if args else (kwargs.get("dropout_p", 0.0), kwargs.get("is_causal", False))
+    if dropout or not same_shape(q.shape[:2], k.shape[:2]):
+        raise NotTaken("dropout, or fewer heads of keys")
+    mask, scale = kwargs.get("attn_mask"), kwargs.get("scale")
+    value, scores = outer_softmax(text, _Result([*q.shape[:-1], v.shape[-1]], q.dtype), q, k, v, mask, scale, causal)
+    return [lambda: value, lambda: fold(text, scores.text, "logsumexp", scores, [scores.rank - 1], False, torch.float32)]
+
+
+ROWS = {
+    "sum": reduction("sum"),
+    "mean": reduction("mean"),
+    "prod": reduction("prod"),
+    "amax max.default": extreme("reduce_max"),
+    "amin min.default": extreme("reduce_min"),
+    "max.dim": extreme_with_index("reduce_max", "argmax"),
+    "min.dim": extreme_with_index("reduce_min", "argmin"),
+    "argmax": search("argmax"),
+    "argmin": search("argmin"),
+    "any": truth("any"),
+    "all": truth("all"),
+    "var.correction": variance,
+    "std.correction": deviation,
+    "var_mean.correction": variance_and_mean,
+    "cumsum": scan("cumsum"),
+    "cumprod": scan("cumprod"),
+    "linalg_vector_norm": norm,
+    "_softmax": along_axis("softmax"),
+    "_log_softmax": along_axis("log_softmax"),
+    "logsumexp": logsumexp,
+    "topk": largest,
+    "native_layer_norm": layer_norm,
+    "native_group_norm": group_norm,
+    "_native_batch_norm_legit_functional": batch_norm_training_flag,
+    "_native_batch_norm_legit.no_stats": batch_norm_no_stats,
+    "_native_batch_norm_legit_no_training": batch_norm_running,
+    "rms_norm _fused_rms_norm": rms_norm,
+    "mm bmm": mm,
+    "addmm baddbmm": addmm,
+    "mv dot": matrix_vector,
+    "_scaled_dot_product_flash_attention_for_cpu": attention,
+}
+
+__all__ = ["NARROW", "ROWS"]
