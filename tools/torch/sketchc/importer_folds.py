@@ -1,7 +1,7 @@
-"""Rows of the table that fold axes: reductions, scans, norms, products of matrices, attention."""
+"""Rows of the table that fold axes: reductions, scans, norms, products of matrices."""
 import torch
 
-from .importer_text import NARROW, TYPES, NotTaken, Value, axis_of, kind_of, product, same_shape
+from .importer_text import TYPES, NotTaken, Value, axis_of, kind_of, product
 from .importer_views import reshape
 
 
@@ -284,38 +284,6 @@ def matrix_vector(text, out, a, b):
     return matmul(text, a, b, out.shape, out.dtype)
 
 
-def outer_softmax(text, out, q, k, v, mask=None, scale=None, causal=False):
-    """softmax(q k' * scale + mask) v over the last two axes."""
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    if not isinstance(scale, float | int):
-        raise NotTaken("a scale of symbolic sizes")
-    shape = [*q.shape[:-1], k.shape[-2]]
-    product_ = matmul(text, q, k, shape, q.dtype, transposed=True)
-    scores = text.fresh(f"{product_.text} * {text.literal(scale, q.dtype)}", shape, q.dtype)
-    if mask is not None:
-        scores = text.fresh(f"{scores.text} + {text.tensor(mask).text}", shape, q.dtype)
-    if causal:
-        scores = _causal(text, scores)
-    weights = text.fresh(f"softmax({scores.text}, axis=-1)", shape, q.dtype)
-    return matmul(text, weights, v, out.shape, q.dtype), scores
-
-
-def _causal(text, scores):
-    indices = [f"i{k}" for k in range(scores.rank)]
-    expr = f"where({indices[-1]} <= {indices[-2]}, {scores.text}[{', '.join(indices)}], -inf)"
-    return text.notation(indices, scores.shape, expr, scores.dtype)
-
-
-def attention(text, out, q, k, v, *args, **kwargs):
-    """The fused attention of torch: (result, logsumexp of the scores, ...)."""
-    dropout, causal = (args + (0.0, False))[:2] if args else (kwargs.get("dropout_p", 0.0), kwargs.get("is_causal", False))
-    if dropout or not same_shape(q.shape[:2], k.shape[:2]):
-        raise NotTaken("dropout, or fewer heads of keys")
-    mask, scale = kwargs.get("attn_mask"), kwargs.get("scale")
-    value, scores = outer_softmax(text, _Result([*q.shape[:-1], v.shape[-1]], q.dtype), q, k, v, mask, scale, causal)
-    return [lambda: value, lambda: fold(text, scores.text, "logsumexp", scores, [scores.rank - 1], False, torch.float32)]
-
-
 ROWS = {
     "sum": reduction("sum"),
     "mean": reduction("mean"),
@@ -347,7 +315,6 @@ ROWS = {
     "mm bmm": mm,
     "addmm baddbmm": addmm,
     "mv dot": matrix_vector,
-    "_scaled_dot_product_flash_attention_for_cpu": attention,
 }
 
-__all__ = ["NARROW", "ROWS"]
+__all__ = ["ROWS"]

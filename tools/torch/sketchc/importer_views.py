@@ -344,7 +344,8 @@ def reflected(text, out, x, pads):
         size = text.size(x.shape[axis])
         away = f"({indices[axis]} - {text.size(pads[2 * k])})"
         indices[axis] = f"min(max({away}, -{away}), 2 * ({size} - 1) - max({away}, -{away}))"
-    return moved(text, x, out.shape, indices)
+    read = _read(x, indices, text.literal(0, x.dtype))  # inside always, which the compiler does not see
+    return text.notation(_indices(x.rank), out.shape, read, x.dtype, exact=x.exact)
 
 
 def pixel_shuffle(text, out, x, factor):

@@ -177,7 +177,7 @@ def _where_largest(text, windows, lead, shape, x, least, safe):
     windows.taps = [f"({d})".replace("k", tap_read, 1) for d in digits]
     flat = "0"
     for index, size in zip(windows.forward(), x.shape[-windows.rank:], strict=True):
-        flat = f"({index})" if flat == "0" else f"{flat} * {text.size(size)} + ({index})"
+        flat = f"({index})" if flat == "0" else f"({flat}) * {text.size(size)} + ({index})"
     windows.taps = taps
     return text.notation(names, shape, f"cast({flat}, dtype=i64)", torch.int64, exact=True)
 

@@ -9,7 +9,7 @@ from torch.fx.passes.split_module import split_module
 
 from .importer import refusal
 
-HEAVY = ("convolution", "convolution_backward", "mm", "addmm", "bmm", "baddbmm", "_scaled_dot_product_flash_attention_for_cpu")
+HEAVY = ("convolution", "convolution_backward", "mm", "addmm", "bmm", "baddbmm")
 FREE = ("view", "_unsafe_view", "reshape", "expand", "permute", "transpose", "t", "slice", "select", "squeeze", "unsqueeze", "split",
         "split_with_sizes", "unbind", "alias", "detach", "full", "full_like", "scalar_tensor", "zeros", "ones", "lift_fresh_copy")
 CONTINUED = 16  # products of one region
