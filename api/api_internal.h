@@ -109,6 +109,8 @@ bool api_design_take(sketchc_unit *unit, const char *text, size_t size); /* true
 IrModule *api_build(sketchc_unit *unit);
 /* Lowers a built module to kernel level. */
 bool api_lower(sketchc_unit *unit, const Compile *c, IrModule *module);
+/* Is the target that the options name, or else the first, one for processors? */
+bool api_for_processor(const sketchc_options *options);
 /* Target and emitter for a form of output, which may be null. */
 bool api_target(sketchc_unit *unit, const sketchc_options *options, const char *form, Compile *c);
 /* The constexprs of a checked sketch (or null) with the values that were taken; how many. */

@@ -94,12 +94,8 @@ static bool fits_limits(Arena *arena, const IrModule *module) {
     return false;
 }
 
-static bool has_matrix_units(const sketchc_options *options) {
-    return !options->target || strcmp(options->target, "openmp") != 0;
-}
-
 static size_t preferred_style(sketchc_unit *unit, const sketchc_options *options, IrModule *module, bool products, bool blocks) {
-    if (products && has_matrix_units(options)) return style_named(fits_limits(unit->arena, module) ? "library_few" : "library");
+    if (products && !api_for_processor(options)) return style_named(fits_limits(unit->arena, module) ? "library_few" : "library");
     if (regroups_folds(module)) return style_named("single_folds");
     if (has_inner_products(unit->arena, module)) return style_named("blocks_staged");
     return style_named(blocks ? "blocks" : "rows");

@@ -25,14 +25,10 @@ static IrFunc *graph_of(const IrModule *module) {
     return graph;
 }
 
-static bool is_processor(const sketchc_options *options) {
-    return options->target && strcmp(options->target, "openmp") == 0;
-}
-
 /* A copy of the operator's graph as designs of the style read it. */
 static IrFunc *rewritten(sketchc_unit *unit, IrModule *module, const sketchc_options *given, size_t style, RewriteCounts *counts) {
     const DesignStyle *s = design_style(style);
-    RewriteOptions options = {.apart = is_processor(given), .workspaces = design_by_form(s) || s->staging == STAGE_PACKED};
+    RewriteOptions options = {.apart = api_for_processor(given), .workspaces = design_by_form(s) || s->staging == STAGE_PACKED};
     IrFunc *graph = graph_of(module), *copy = graph ? ir_func_clone(graph, graph->name) : NULL;
     if (copy) *counts = rewrite_graph(unit->arena, copy, &options);
     return copy;
@@ -69,7 +65,7 @@ static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_opti
     const Block *op = unit->file->op;
     const SourceFile *source = source_file(unit->sources, op->span.file);
     DesignError error = {0};
-    DesignOptions own = {.op_name = op->name, .vectors = is_processor(options), .copies = copies};
+    DesignOptions own = {.op_name = op->name, .vectors = api_for_processor(options), .copies = copies};
     RewriteCounts counts;
     IrFunc *graph = rewritten(unit, module, options, style, &counts);
     if (!graph) return false;

@@ -24,6 +24,11 @@ static bool choose_emitter(sketchc_unit *unit, const char *name, const EmitForm 
            api_usage(unit, arena_printf(unit->arena, "--emit=%s does not go with -t %s", form->name, name));
 }
 
+bool api_for_processor(const sketchc_options *options) {
+    EmitTargetId id = options->target ? emit_target_named(options->target) : (EmitTargetId)0;
+    return id < EMIT_TARGET_COUNT && emit_target(id)->cpu;
+}
+
 bool api_target(sketchc_unit *unit, const sketchc_options *options, const char *form, Compile *c) {
     c->given = *options;
     if (!choose_emitter(unit, options->target, emit_form_named(form), c)) return false;

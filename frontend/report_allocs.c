@@ -2,8 +2,6 @@
  * says how the tile is used. What does not hold is reported where the hint stands. */
 #include "sema/sema_internal.h"
 
-#include <string.h>
-
 /* ---- How tiles are used ---- */
 
 static bool reads(const Expr *e, const Decl *tile);

@@ -243,13 +243,9 @@ static bool comes_by_maps(Search *s, const IrValue *v, bool moved) {
     return !design_folds(op) && op->opcode != IR_GRAPH_CONCAT && operands_come(s, op, moved || !ir_has_trait(op, IR_ELEMENTWISE));
 }
 
-static bool same_shape(const IrType *a, const IrType *b) {
-    return a->rank == b->rank && memcmp(a->extents, b->extents, a->rank * sizeof *a->extents) == 0;
-}
-
 IrOp *design_anchor(Design *d, const IrValue *v) {
     Search s = {.d = d, .as_map = pointer_table(d->arena), .moved = pointer_table(d->arena)};
-    bool fits = comes_by_maps(&s, v, false) && s.product && same_shape(s.product->results[0].type, v->type);
+    bool fits = comes_by_maps(&s, v, false) && s.product && ir_same_shape(s.product->results[0].type, v->type);
     return fits ? s.product : NULL;
 }
 

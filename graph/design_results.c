@@ -15,13 +15,6 @@ typedef struct {
     size_t len;
 } Items;
 
-static bool same_shape(const IrType *a, const IrType *b) {
-    if (a->rank != b->rank) return false;
-    for (unsigned i = 0; i < a->rank; i++)
-        if (a->extents[i] != b->extents[i]) return false;
-    return true;
-}
-
 /* Are there parts that have to be made? Tensors that are read as they are are joined by loads; nothing that is updated in place is stored by parts. */
 static bool goes_by_parts(const Design *d, const IrValue *v, const Items *items) {
     const IrOp *op = v->def;
@@ -86,7 +79,7 @@ size_t design_group_results(Design *d, uint64_t apart, DesignResults *nests) {
         for (size_t k = i; k < items.len && r->count < DESIGN_AXES; k++) {
             const Item *item = &items.data[k];
             bool alone = k != i && (apart & (item->bit | items.data[i].bit) || anchors_differ(d, items.data[i].value, item->value));
-            if (alone || done[k] || !same_shape(items.data[i].value->type, item->value->type)) continue;
+            if (alone || done[k] || !ir_same_shape(items.data[i].value->type, item->value->type)) continue;
             done[k] = true;
             r->unique |= item->part && has_part;
             has_part |= item->part;

@@ -1,6 +1,5 @@
 /* The affine view of index values, and the way back to ops. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "ir_internal.h"
 

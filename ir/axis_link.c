@@ -1,6 +1,5 @@
 /* How the axes of an op's tiles or tensors relate, by the traits of ops.def: what every analysis of
  * chunks, presence and layouts asks. */
-#include <string.h>
 
 #include "ir_internal.h"
 

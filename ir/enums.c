@@ -49,6 +49,10 @@ unsigned ir_enum_find(IrEnum set, const char *word) {
     return 0;
 }
 
+bool ir_is_plain_kind(IrKind kind) {
+    return kind >= IR_KIND_ADD && kind <= IR_KIND_MIN;
+}
+
 bool ir_is_block_number(IrSpecial special) {
     return special >= IR_SPECIAL_CTAID_X && special <= IR_SPECIAL_CTAID_Z;
 }

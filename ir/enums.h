@@ -40,6 +40,7 @@ const char *ir_enum_summary(IrEnum set, unsigned value);
 unsigned ir_enum_count(IrEnum set);                  /* values are from 1 to this */
 unsigned ir_enum_find(IrEnum set, const char *word); /* 0: there is none */
 
+bool ir_is_plain_kind(IrKind kind);         /* add, mul, max or min: every dtype and level has it */
 bool ir_is_block_number(IrSpecial special); /* ctaid.x, .y, .z */
 bool ir_is_block_count(IrSpecial special);  /* nctaid.x, .y, .z */
 bool ir_is_of_cluster(IrSpecial special);   /* clusterid.x, cluster.rank */

@@ -1,5 +1,4 @@
 /* What is known of index values at a place: constraints, guard, loops, conditions, thread ids. */
-#include <string.h>
 
 #include "ir_internal.h"
 

@@ -66,6 +66,7 @@ const IrType *ir_type_buf(IrModule *m, Dtype dtype, unsigned rank, const Aff *co
 const IrType *ir_type_frag(IrModule *m, Dtype dtype, unsigned rank, const int64_t *extents);
 const IrType *ir_type_ptr(IrModule *m, Dtype dtype, IrSpace space);
 const IrType *ir_type_token(IrModule *m);
+bool ir_same_shape(const IrType *a, const IrType *b);                        /* extents only */
 const IrType *ir_type_with_dtype(IrModule *m, const IrType *t, Dtype dtype); /* same shape */
 int64_t ir_type_extent(const IrType *t, unsigned axis);                      /* constant extent, or -1 when symbolic */
 /* By how many elements of memory neighbours along an axis of a tensor lie apart. */

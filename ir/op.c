@@ -2,7 +2,6 @@
 #include "ir.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "ir_internal.h"
 

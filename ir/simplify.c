@@ -1,6 +1,5 @@
 /* Local cleanups: constants, identities, common subexpressions, loops of no or one trip, dead code.
  * The meaning is kept bit for bit: floats fold only where the result is exact. */
-#include <string.h>
 
 #include "ir_internal.h"
 

@@ -161,6 +161,11 @@ bool ir_type_is_shaped(const IrType *t) {
     return t->kind == IR_TYPE_TILE || t->kind == IR_TYPE_TENSOR || (t->kind == IR_TYPE_SCALAR && t->width > 1);
 }
 
+bool ir_same_shape(const IrType *a, const IrType *b) {
+    if (a->rank != b->rank) return false;
+    return !a->rank || memcmp(a->extents, b->extents, a->rank * sizeof *a->extents) == 0;
+}
+
 bool ir_type_is_scalar(const IrType *t) {
     return t->kind == IR_TYPE_SCALAR && t->width == 1;
 }

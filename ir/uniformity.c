@@ -1,6 +1,5 @@
 /* Uniformity: over which group of threads a scalar is the same. Nothing makes a value more uniform
  * than what it is computed from, so it is the least uniform leaf that the value reaches. */
-#include <string.h>
 
 #include "ir_internal.h"
 

@@ -1,8 +1,6 @@
 /* Limits on calls, tokens and cost, held by taking the worst case before each request. */
 #include "llm_internal.h"
 
-#include <string.h>
-
 /* A token covers at least one byte; measured over sketches, prose and JSON one covers three to
  * four. The floor of what a reported number may claim is far below that. */
 enum { BYTES_OF_TOKEN = 3, BYTES_OF_LONGEST_TOKEN = 16, TEMPLATE_TOKENS = 64 };

@@ -345,14 +345,13 @@ static bool open_for_writing(Cassette *c, Str *error) {
 LlmBackend *backend_cassette(const char *path, const char *mode, const char *match, const char *model, LlmBackend *inner,
                              LlmBackend *vectors, Str *error) {
     Cassette *c = calloc(1, sizeof *c);
-    Arena *arena = c ? arena_create() : NULL;
-    if (!arena) {
+    if (!c) {
         str_append(error, "out of memory");
-        free(c);
         if (inner) inner->destroy(inner);
         if (vectors) vectors->destroy(vectors);
         return NULL;
     }
+    Arena *arena = arena_create();
     *c = (Cassette){.base = {inner ? inner->name : "replay", "", inner ? inner->parallel : 64, ask, destroy},
                     .arena = arena,
                     .inner = inner,

@@ -1,7 +1,6 @@
 /* Chat completions: the JSON that goes out and the answers that come back, whole or streamed. */
 #include "llm_internal.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "json.h"

@@ -116,12 +116,11 @@ static void destroy(LlmBackend *self) {
 
 LlmBackend *backend_command(const LlmConfig *config, LlmBudget *budget, const char *command, Str *error) {
     Command *c = calloc(1, sizeof *c);
-    Arena *arena = c ? arena_create() : NULL;
-    if (!arena) {
+    if (!c) {
         str_append(error, "out of memory");
-        free(c);
         return NULL;
     }
+    Arena *arena = arena_create();
     *c = (Command){.base = {"command", "", (unsigned)llm_config_number(config, LLM_PARALLEL, 4), ask, destroy},
                    .arena = arena,
                    .config = config,

@@ -42,7 +42,6 @@ struct LlmConfig {
 
 LlmConfig *llm_config_create(void) {
     Arena *arena = arena_create();
-    if (!arena) return NULL;
     LlmConfig *config = ARENA_NEW(arena, LlmConfig);
     config->arena = arena;
     for (unsigned i = 0; i < LLM_SETTING_COUNT; i++) config->entries[i] = (Entry){settings[i].otherwise, "", LLM_FROM_DEFAULT};

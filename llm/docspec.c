@@ -2,7 +2,6 @@
 #include "docspec.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,7 +176,6 @@ static void load_own(Documents *d, const char *folder, Str *problems) {
 
 void docspec_load(Documents *d, const char *folder, Str *problems) {
     *d = (Documents){.arena = arena_create()};
-    if (!d->arena) return;
     for (size_t i = 0; i < COUNT_OF(llm_documents); i++) {
         Document doc;
         const char *path = arena_printf(d->arena, "%s.md", llm_documents[i].name);

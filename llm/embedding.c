@@ -2,7 +2,6 @@
 #include "llm_internal.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "json.h"
 

@@ -6,7 +6,6 @@
 
 #include <curl/curl.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

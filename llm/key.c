@@ -47,7 +47,6 @@ static bool from_file(const char *path, LlmKey *key, Str *error) {
 
 static bool from_command(const char *command, LlmKey *key, Str *error) {
     Arena *arena = arena_create();
-    if (!arena) return wrong(error, "out of memory");
     SubprocessSpec spec = {.argv = split_words(arena, command), .timeout_s = 30, .output_limit = 4096};
     SubprocessResult result;
     bool ok = subprocess_run(&spec, &result);

@@ -153,10 +153,6 @@ static bool check_embedding(const LlmConfig *config, Str *error) {
 
 Proposer *llm_proposer_create(const LlmConfig *config, Str *error) {
     Arena *arena = arena_create();
-    if (!arena) {
-        str_append(error, "out of memory");
-        return NULL;
-    }
     Asker *a = ARENA_NEW(arena, Asker);
     *a = (Asker){.arena = arena, .config = config, .sent = map_create(arena), .totals = {.cost = -1}};
     if (budget_init(&a->budget, config, error) && check_embedding(config, error)) a->backend = open_backend(a, error);

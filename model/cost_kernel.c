@@ -809,7 +809,6 @@ bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void 
     c.blocks = (double)grid[0] * (double)grid[1] * (double)grid[2];
     c.threads = (size_t)warps * WARP;
     c.arena = arena_create();
-    if (!c.arena) return false;
     launch->blocks = c.blocks;
     launch->threads = (int64_t)c.threads;
     launch->shared_bytes = ir_func_int(f, IR_FN_SHARED_BYTES, 0);

@@ -3,6 +3,8 @@
 #ifndef MODEL_GPU_H
 #define MODEL_GPU_H
 
+#include <stdint.h>
+
 enum {
     WARP = 32,          /* threads that run in step */
     WARPGROUP = 128,    /* threads that wgmma takes together */
@@ -12,5 +14,10 @@ enum {
     LINE_BYTES = 128,   /* of a cache, and what buffers in shared memory begin at multiples of */
     SYSTEM_BYTES = 1024 /* of shared memory that each block takes besides its own */
 };
+
+/* Bytes rounded up to whole lines. */
+static inline int64_t whole_lines(int64_t bytes) {
+    return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+}
 
 #endif

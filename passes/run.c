@@ -134,10 +134,6 @@ static bool run_one(PassContext *ctx, PassId id, PassReport *report) {
     const PassInfo *info = pass_info(id);
     if (!takes(ctx, info)) return false;
     Arena *scratch = arena_create();
-    if (!scratch) {
-        diag_report(ctx->diags, DIAG_pass_failed, SPAN_NONE, info->name, "out of memory");
-        return false;
-    }
     unsigned errors = ctx->diags->error_count;
     ctx->scratch = scratch;
     report->running = info->name;

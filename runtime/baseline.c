@@ -115,7 +115,6 @@ RtError baseline_start(Baseline *b, const char *command, const Binding *binding,
     char *words[MOST_WORDS + 1];
     *b = (Baseline){.to = -1, .from = -1};
     Arena *arena = arena_create();
-    if (!arena) return rt_error(RT_MISSING, "out of memory");
     if (!split_words(arena_strdup(arena, command), words)) {
         arena_destroy(arena);
         return rt_error(RT_BAD_OPTION, "--baseline wants a command with closed quotes and at most %d words", MOST_WORDS);

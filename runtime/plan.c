@@ -1,7 +1,5 @@
 #include "runtime_internal.h"
 
-#include <string.h>
-
 /* CUDA's limits; on the CPU a grid is not used. */
 static const int64_t grid_limit[3] = {2147483647, 65535, 65535};
 /* A block's shared memory; on a processor scratch on a worker's stack, which the compiler limits. */

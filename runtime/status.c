@@ -1,7 +1,6 @@
 #include "runtime_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 static const struct {

@@ -113,7 +113,6 @@ static void rank(Reader *r, const OperatorFeatures *own, Retrieved *found) {
 void retrieve_examples(Store *store, const RetrieveOptions *options, Retrieved *found) {
     *found = (Retrieved){.arena = arena_create()};
     OperatorFeatures own;
-    if (!found->arena) return;
     Reader r = {.arena = found->arena, .options = options, .by_definition = map_create(found->arena)};
     bool ok = operator_features(options->operator_text, &own);
     if (ok && store && store_each(store, "export", -1, visit, &r)) rank(&r, &own, found);

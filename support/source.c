@@ -1,7 +1,5 @@
 #include "diag.h"
 
-#include <string.h>
-
 struct SourceMap {
     Arena *arena;
     VEC(SourceFile *) files; /* file n is files.data[n - 1] */

@@ -638,7 +638,6 @@ int main(int argc, char **argv) {
         _exit(0); /* the search does not wait */
     }
     Driver d = {.arena = arena_create()};
-    if (!d.arena) return fail(SKETCHC_OUT_OF_MEMORY, "out of memory");
     crash_on_interrupt();
     d.command = join_words(d.arena, argc, argv);
     Str error;

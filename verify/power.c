@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { SAMPLES = 1024, BATCH = 16 };
 /* The reference's own rounding, in bounds of an operator in f32 or less. */

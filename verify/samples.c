@@ -1,7 +1,6 @@
 #include "verify.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- Samples ---- */
 

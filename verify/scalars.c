@@ -32,11 +32,10 @@ double scalar_round_integer(Dtype to, Dtype from, int64_t value) {
 double scalar_math(IrOpcode op, double a, double b) {
     typedef double (*Unary)(double);
     static const Unary unary[IR_OP_COUNT] = {
-#define pow NULL /* the one function of two operands */
 #define MATH(id, name, ulps_f32, ulps_f64, reference, slope, domain, method) [IR_##id] = reference,
+#define MATH2(...)
 #include "math.def"
 #undef MATH
-#undef pow
     };
     return op == IR_POW ? pow(a, b) : unary[op](a);
 }

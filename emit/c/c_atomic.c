@@ -1,8 +1,6 @@
 /* Updates of memory that other threads may update as well. */
 #include "c_internal.h"
 
-#include <string.h>
-
 static const char *element_of(CPrinter *p, const IrOp *op) {
     return c_element(p, op->operands[1], op->operands[2]);
 }

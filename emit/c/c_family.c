@@ -190,7 +190,6 @@ const IrFunc *c_next_version(const IrFunc *f) {
 
 bool c_emit(const IrModule *m, const CDialect *dialect, const EmitOptions *options, Str *out, DiagList *diags) {
     Arena *scratch = arena_create();
-    if (!scratch) return false;
     Str body;
     str_init(&body);
     CPrinter p = {.arena = scratch, .dialect = dialect, .module = m, .options = options, .diags = diags, .out = &body};

@@ -225,7 +225,6 @@ void ptx_fail(Ptx *p, const IrOp *op, const char *what) {
 static bool emit(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags, bool want_llvm) {
     pthread_once(&ptx_once, initialise);
     Arena *scratch = arena_create();
-    if (!scratch) return false;
     Str text;
     str_init(&text);
     ptx_reason[0] = 0;

@@ -1,8 +1,6 @@
 /* Updates of memory that other threads may update as well. */
 #include "ptx_internal.h"
 
-#include <string.h>
-
 static LLVMAtomicRMWBinOp operation(IrKind kind, Dtype t) {
     if (kind == IR_KIND_ADD) return dtype_is_float(t) ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd;
     if (kind == IR_KIND_MAX) return dtype_is_signed(t) ? LLVMAtomicRMWBinOpMax : LLVMAtomicRMWBinOpUMax;

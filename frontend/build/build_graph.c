@@ -1,8 +1,6 @@
 /* `operator` blocks to graph functions: equations over whole tensors. */
 #include "build_internal.h"
 
-#include <string.h>
-
 /* ---- The operator ---- */
 
 /* What an equation gives to a name: in its type and shape. */
@@ -92,7 +90,6 @@ void build_operator(Build *c) {
     if (c->block->precision_name) ir_func_set_str(c->f, IR_FN_PRECISION, c->block->precision_name);
     build_symbols(c);
     build_inputs(c);
-    if (c->block->precision_name) ir_func_set_str(c->f, IR_FN_PRECISION, c->block->precision_name);
     for (size_t i = 0; i < c->block->decl_count && c->ok; i++)
         if (c->block->decls[i]->kind == DECL_VIEW) build_graph_view(c, c->block->decls[i]);
     const Body *body = &c->block->body;

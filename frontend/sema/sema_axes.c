@@ -1,8 +1,6 @@
 /* Type rules of operations along axes: folded axes, scans, sorts, joins, indices. */
 #include "sema_internal.h"
 
-#include <string.h>
-
 static bool one_axis(Sema *s, Expr *e, Expr *item, uint32_t *axes) {
     int64_t value, rank = e->type.rank;
     if (!sema_const_int(s, item, "the axis", &value)) return false;

@@ -1,8 +1,6 @@
 /* Types and values of expressions: names, constants, folding of scalars. */
 #include "sema_internal.h"
 
-#include <string.h>
-
 bool sema_is_error(const Expr *e) {
     return e->type.kind == TYPE_ERROR;
 }

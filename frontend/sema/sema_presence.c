@@ -8,7 +8,6 @@
 #include "sema_flow.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { VISITS_SPARE = 20000, VISITS_EACH = 64, LOOP_RUNS = 3 };
 

@@ -33,6 +33,12 @@ IrOp *notation_create(IrBuilder *b, Dtype dtype, unsigned count, IrValue *const 
     return to;
 }
 
+const Aff *notation_arg(IrOp *to, const char *name) {
+    IrModule *m = to->block->func->module;
+    const IrValue *arg = ir_region_add_arg(to->regions[0], ir_type_index(m), name);
+    return aff_var(m->affs, arg, arg->name);
+}
+
 void notation_begin(IrBuilder *b, Notation *n) {
     for (unsigned i = 0; i < n->from->arg_count; i++) ir_value_map_set(n->map, n->from->args[i], ir_aff_emit(b, n->meaning[i]));
 }
@@ -41,6 +47,13 @@ void notation_copy_op(IrBuilder *b, Notation *n, const IrOp *op) {
     IrOp *copy = ir_op_clone(b, op, n->map);
     IrBuilder before = ir_builder_before(copy);
     for (unsigned i = 0; i < op->operand_count; i++) ir_set_operand(copy, i, notation_index(&before, n, op->operands[i]));
+}
+
+void notation_copy(IrOp *to, Notation *n, Span span) {
+    IrBuilder b = ir_builder_at_end(to->regions[0]);
+    b.span = span;
+    notation_begin(&b, n);
+    for (const IrOp *op = n->from->first; op; op = op->next) notation_copy_op(&b, n, op);
 }
 
 typedef struct {

@@ -20,12 +20,16 @@ typedef struct {
 
 /* An empty notation over these extents, the first `outer` of them its result's; the caller sets what it folds, adds its indices and fills it. */
 IrOp *notation_create(IrBuilder *b, Dtype dtype, unsigned count, IrValue *const *extents, unsigned outer);
+/* One more index of it, with this name (NULL: none), as an expression. */
+const Aff *notation_arg(IrOp *to, const char *name);
 /* Emits what the indices mean, for operations that take them as values. */
 void notation_begin(IrBuilder *b, Notation *n);
 /* An index of the old notation in the new one. */
 IrValue *notation_index(IrBuilder *b, Notation *n, IrValue *index);
 /* Copies an operation; what it computes of indices is simplified. */
 void notation_copy_op(IrBuilder *b, Notation *n, const IrOp *op);
+/* Fills the new notation with all operations of the old one. */
+void notation_copy(IrOp *to, Notation *n, Span span);
 
 /* The expression with another one in place of each `from` that stands in it. */
 const Aff *notation_replace(AffCtx *c, const Aff *e, const Aff *from, const Aff *to);

@@ -60,28 +60,20 @@ static bool find_index(Groups *g) {
     return false;
 }
 
-static const Aff *arg_of(const Groups *g, IrBlock *body, const char *name) {
-    const IrValue *arg = ir_region_add_arg(body, ir_type_index(g->m), name);
-    return aff_var(g->m->affs, arg, arg->name);
-}
-
 static void fill(Groups *g, IrOp *to) {
     AffCtx *c = g->m->affs;
     Notation again = {.m = g->m, .from = g->op->regions[0], .map = ir_value_map_create(g->m->arena), .part_count = 2};
     for (unsigned i = 0; i < again.from->arg_count; i++) {
-        again.meaning[i] = arg_of(g, to->regions[0], i == g->index ? "g" : again.from->args[i]->name);
+        again.meaning[i] = notation_arg(to, i == g->index ? "g" : again.from->args[i]->name);
         if (i != g->index) continue;
-        const Aff *inside = arg_of(g, to->regions[0], again.from->args[i]->name), *whole = aff_var(c, again.from->args[i], "o");
+        const Aff *inside = notation_arg(to, again.from->args[i]->name), *whole = aff_var(c, again.from->args[i], "o");
         again.parts[0].from = aff_floordiv(c, whole, g->size);
         again.parts[0].to = again.meaning[i];
         again.parts[1].from = aff_mod(c, whole, g->size);
         again.parts[1].to = inside;
         again.meaning[i] = aff_add(c, aff_mul(c, g->size, again.meaning[i]), inside);
     }
-    IrBuilder b = ir_builder_at_end(to->regions[0]);
-    b.span = g->op->span;
-    notation_begin(&b, &again);
-    for (const IrOp *op = again.from->first; op; op = op->next) notation_copy_op(&b, &again, op);
+    notation_copy(to, &again, g->op->span);
 }
 
 static IrOp *deal(Groups *g, IrBuilder *b, IrValue *groups) {
@@ -93,7 +85,7 @@ static IrOp *deal(Groups *g, IrBuilder *b, IrValue *groups) {
     IrBuilder inner = ir_builder_at_end(to->regions[0]);
     inner.span = g->op->span;
     for (unsigned i = 0; i < g->outer; i++) {
-        const Aff *whole = arg_of(g, to->regions[0], g->op->regions[0]->args[i]->name);
+        const Aff *whole = notation_arg(to, g->op->regions[0]->args[i]->name);
         if (i == g->index) at[n++] = ir_aff_emit(&inner, aff_floordiv(c, whole, g->size));
         at[n++] = ir_aff_emit(&inner, i == g->index ? aff_mod(c, whole, g->size) : whole);
     }

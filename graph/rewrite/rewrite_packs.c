@@ -209,11 +209,6 @@ static void mean_taps(const Packer *p, const Taps *t, Notation *n, const Aff *su
         if (p->args[i] == p->sum) n->meaning[i] = sum;
 }
 
-static const Aff *new_arg(const Packer *p, IrOp *to, const char *name) {
-    const IrValue *arg = ir_region_add_arg(to->regions[0], ir_type_index(p->m), name);
-    return aff_var(p->m->affs, arg, arg->name);
-}
-
 /* Rows of whole pieces of 16 bytes, as copies take them. Behind the last channel both factors are 0. */
 static const Aff *whole_pieces(const Packer *p, const Aff *extent) {
     const Aff *piece = aff_const(p->m->affs, (int64_t)(16 / dtype_size(p->window->results[0].type->dtype)));
@@ -236,13 +231,10 @@ static IrOp *merge_taps(Packer *p, const Taps *t) {
     IrOp *to = notation_create(&b, p->op->results[0].type->dtype, n, extents, p->outer);
     ir_set_kind(to, IR_KIND_ADD);
     Notation again = {.m = p->m, .from = p->op->regions[0], .map = ir_value_map_create(p->m->arena)};
-    for (unsigned i = 0; i < p->outer; i++) again.meaning[i] = new_arg(p, to, p->args[i]->name);
-    const Aff *sum = new_arg(p, to, "j");
-    mean_taps(p, t, &again, sum, t->count ? new_arg(p, to, "e") : NULL);
-    b = ir_builder_at_end(to->regions[0]);
-    b.span = p->op->span;
-    notation_begin(&b, &again);
-    for (const IrOp *op = again.from->first; op; op = op->next) notation_copy_op(&b, &again, op);
+    for (unsigned i = 0; i < p->outer; i++) again.meaning[i] = notation_arg(to, p->args[i]->name);
+    const Aff *sum = notation_arg(to, "j");
+    mean_taps(p, t, &again, sum, t->count ? notation_arg(to, "e") : NULL);
+    notation_copy(to, &again, p->op->span);
     ir_replace_uses(&p->op->results[0], ir_result(to, 0));
     ir_op_erase(p->op);
     return to;

@@ -80,17 +80,6 @@ static bool is_worth(const Plane *p, int64_t tile) {
     return most && (double)covered > WORTH * (double)long_row;
 }
 
-static const Aff *new_arg(const Plane *p, IrOp *to, const char *name) {
-    const IrValue *arg = ir_region_add_arg(to->regions[0], ir_type_index(p->m), name);
-    return aff_var(p->m->affs, arg, arg->name);
-}
-
-static void copy_body(IrOp *to, Notation *again) {
-    IrBuilder b = ir_builder_at_end(to->regions[0]);
-    notation_begin(&b, again);
-    for (const IrOp *op = again->from->first; op; op = op->next) notation_copy_op(&b, again, op);
-}
-
 /* The window's tensor in planes: zeros around it are stored, too. */
 static IrValue *store_planes(Plane *p) {
     AffCtx *c = p->m->affs;
@@ -105,12 +94,12 @@ static IrValue *store_planes(Plane *p) {
     IrOp *to = notation_create(&b, p->pack->results[0].type->dtype, n, extents, n);
     ir_attr_set_int(to, "stored", ir_attr_int(p->pack, "stored", 0));
     Notation again = {.m = p->m, .from = p->pack->regions[0], .map = ir_value_map_create(p->m->arena)};
-    for (unsigned i = 0; i + 3 < rank; i++) again.meaning[i] = new_arg(p, to, NULL);
-    const Aff *at = new_arg(p, to, "p");
+    for (unsigned i = 0; i + 3 < rank; i++) again.meaning[i] = notation_arg(to, NULL);
+    const Aff *at = notation_arg(to, "p");
     again.meaning[rank - 3] = aff_add(c, aff_floordiv(c, at, p->row), aff_const(c, p->low[0]));
     again.meaning[rank - 2] = aff_add(c, aff_mod(c, at, p->row), aff_const(c, p->low[1]));
-    again.meaning[rank - 1] = new_arg(p, to, NULL);
-    copy_body(to, &again);
+    again.meaning[rank - 1] = notation_arg(to, NULL);
+    notation_copy(to, &again, SPAN_NONE);
     const IrAttr *pad = ir_attr(p->window, "pad");
     IrOp *element = to->regions[0]->last->operands[0]->def;
     if (!ir_attr(element, "pad")) ir_attr_set_float(element, "pad", pad ? pad->number : 0);
@@ -147,10 +136,10 @@ static IrOp *sum_planes(Plane *p, IrValue *planes) {
     Notation again = {.m = p->m, .from = p->op->regions[0], .map = ir_value_map_create(p->m->arena)};
     const Aff *at = NULL;
     for (unsigned i = 0; i < count; i++) {
-        again.meaning[i] = i + 1 == p->outer ? aff_const(c, 0) : new_arg(p, to, p->args[i]->name);
+        again.meaning[i] = i + 1 == p->outer ? aff_const(c, 0) : notation_arg(to, p->args[i]->name);
         if (i + 2 == p->outer) at = again.meaning[i], again.meaning[i] = aff_const(c, 0);
     }
-    copy_body(to, &again);
+    notation_copy(to, &again, SPAN_NONE);
     at = aff_add(c, at, notation_with(p->m, p->shift, p->args[count - 1], again.meaning[count - 1]));
     read_planes(ir_value_map_get(again.map, &p->window->results[0])->def, planes, at);
     return to;
@@ -165,7 +154,7 @@ static void deal(Plane *p, IrOp *sums) {
     const Aff *last = NULL, *own;
     ir_attr_set_int(to, "outer", p->outer);
     for (unsigned i = 0; i < p->outer; i++) {
-        own = new_arg(p, to, p->args[i]->name);
+        own = notation_arg(to, p->args[i]->name);
         at[i + 1] = to->regions[0]->args[i];
         last = i + 1 == p->outer ? aff_add(c, aff_mul(c, last, p->row), own) : own;
     }

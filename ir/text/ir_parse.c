@@ -1,6 +1,5 @@
 /* The parser of text IR: ops, regions, modules; one shape for every op, checked by the op table.
  * After a mistake it goes on at the next op or function, so that one run shows them all. */
-#include <string.h>
 
 #include "parse_internal.h"
 

@@ -1,5 +1,4 @@
 /* Rules of ops that work along axes: scans, arg-reductions, sorts, joins, slices of tiles. */
-#include <string.h>
 
 #include "verify_internal.h"
 
@@ -22,7 +21,7 @@ static bool check_scan(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type;
     if (!check_axis(v, op, from)) return false;
     IrKind kind = ir_op_kind(op);
-    NEED(v, op, kind == IR_KIND_LINEAR || (kind >= IR_KIND_ADD && kind <= IR_KIND_MIN), "a scan is of kind add, mul, max, min or linear");
+    NEED(v, op, kind == IR_KIND_LINEAR || ir_is_plain_kind(kind), "a scan is of kind add, mul, max, min or linear");
     NEED(v, op, op->results[0].type == from, "the result has the operand's type");
     bool linear = kind == IR_KIND_LINEAR;
     NEED(v, op, linear ? op->operand_count > 1 && dtype_is_float(from->dtype) : op->operand_count == 1,

@@ -1,5 +1,4 @@
 /* Rules of constants, control flow and synchronisation. */
-#include <string.h>
 
 #include "verify_internal.h"
 

@@ -31,7 +31,6 @@ bool ir_check_type(Verifier *v, const IrOp *op, const IrType *t);
 bool ir_check_aff(Verifier *v, const IrOp *op, const Aff *e);
 bool ir_check_attrs(Verifier *v, const IrOp *op);
 bool ir_check_type_rule(Verifier *v, const IrOp *op);
-bool ir_same_shape(const IrType *a, const IrType *b); /* extents only */
 
 /* ---- verify_control.c, verify_tensor.c, verify_axes.c, verify_kernel.c: an op's own rule, or null ---- */
 

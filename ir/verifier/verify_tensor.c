@@ -39,10 +39,6 @@ static bool has_axis(const IrAttr *axes, unsigned axis) {
     return false;
 }
 
-static bool is_plain_kind(IrKind kind) {
-    return kind == IR_KIND_ADD || kind == IR_KIND_MUL || kind == IR_KIND_MAX || kind == IR_KIND_MIN;
-}
-
 static bool check_reduce(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type, *to = op->results[0].type;
     const IrAttr *axes = NULL;
@@ -50,7 +46,7 @@ static bool check_reduce(Verifier *v, const IrOp *op) {
     if (!ir_check_array(v, op, from) || !ir_check_axes(v, op, "axes", from->rank, &axes)) return false;
     IrKind kind = ir_op_kind(op);
     bool bits = kind == IR_KIND_AND || kind == IR_KIND_OR;
-    NEED(v, op, bits || is_plain_kind(kind) || (graph && kind == IR_KIND_MEAN), "this kind of reduction does not exist here");
+    NEED(v, op, bits || ir_is_plain_kind(kind) || (graph && kind == IR_KIND_MEAN), "this kind of reduction does not exist here");
     NEED(v, op, !bits || !dtype_is_float(from->dtype), "and, or work on bool and integers");
     NEED(v, op, to->kind == from->kind || (ir_type_is_scalar(to) && !to->is_index), "the result has another kind of type");
     NEED(v, op, to->dtype == from->dtype, "a reduction keeps the dtype");

@@ -80,11 +80,6 @@ bool ir_check_type(Verifier *v, const IrOp *op, const IrType *t) {
     return true;
 }
 
-bool ir_same_shape(const IrType *a, const IrType *b) {
-    if (a->rank != b->rank) return false;
-    return !a->rank || memcmp(a->extents, b->extents, a->rank * sizeof *a->extents) == 0;
-}
-
 /* ---- Attributes ---- */
 
 bool ir_check_attrs(Verifier *v, const IrOp *op) {

@@ -1,7 +1,6 @@
 /* May chunks of an axis run in any order? If a tensor is stored to, the chunks must access disjoint elements: either all accesses of the
  * tensor begin at the same place along the axis, which no inner loop moves, or they are disjoint for other reasons. Analysis for
  * strip_mine; changes nothing. */
-#include <string.h>
 
 #include "analysis.h"
 

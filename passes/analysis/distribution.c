@@ -2,8 +2,6 @@
 
 #include "distribution_make.h"
 
-#include <string.h>
-
 /* A tile that lies wholly in one thread, row-major. */
 static Dist row_major(const IrType *type) {
     Dist d = {.rank = type->rank};

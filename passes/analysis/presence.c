@@ -2,7 +2,6 @@
  *
  * tile.load gives intervals, elementwise ops intersect, reduce drops axes, gemm takes M from a and
  * N from b; a carried tile has the intersection of its intervals on entry and on the back edge. */
-#include <string.h>
 
 #include "analysis.h"
 #include "plant.h"

@@ -1,6 +1,5 @@
 /* Presence of results of ops along axes, by the relations of their axes (ir/axis_link.c); the rulings
  * are docs/language.md, "Presence". */
-#include <string.h>
 
 #include "analysis.h"
 

@@ -1,5 +1,4 @@
 /* The copy engine's part of the walk: mbarriers, the boxes that end their phases, and the arrivals of warps that give stages back. */
-#include <string.h>
 
 #include "barrier_check.h"
 

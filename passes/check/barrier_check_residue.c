@@ -1,7 +1,6 @@
 /* Remainders modulo four of unknown index expressions. window_misaligned.c places a line in shared memory at the same distance from a multiple of
  * 16 bytes as in the tensor, so that addresses depend on such remainders. The check walks the kernel once for each remainder that a part
  * of such an expression may have. */
-#include <string.h>
 
 #include "barrier_check.h"
 

@@ -554,7 +554,7 @@ static BarrierCheck *create(Arena *scratch, IrFunc *f, ResidueCases *cases) {
     r->block_threads = ir_func_int(f, IR_FN_NUM_WARPS, 1) * WARP;
     r->threads = r->blocks * r->block_threads;
     ir_walk(f->body, find_grain, r);
-    r->shared_bytes = (r->shared_bytes + 127) / 128 * 128;
+    r->shared_bytes = whole_lines(r->shared_bytes);
     r->cells = r->blocks * (r->shared_bytes / r->grain);
     r->page_count = (size_t)((r->cells + CELLS - 1) / CELLS);
     r->generic = ARENA_ARRAY(scratch, uint8_t, (size_t)r->cells + 1);

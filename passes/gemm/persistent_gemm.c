@@ -16,8 +16,6 @@
  */
 #include "stage_internal.h"
 
-#include <string.h>
-
 /* ---- Whether it fits ---- */
 
 typedef struct {

@@ -23,7 +23,6 @@
 #include "precision.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct {
     PassContext *ctx;

@@ -21,8 +21,6 @@
 #include "plant.h"
 #include "stage_internal.h"
 
-#include <string.h>
-
 static void wait(IrBuilder *b, int64_t pending) {
     ir_attr_set_int(ir_op_create(b, IR_ASYNC_WAIT, 0, NULL, 0, NULL), "pending", pending);
 }

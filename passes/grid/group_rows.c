@@ -19,10 +19,9 @@
  *       %y = tile.reduce(%x) {axes = [0]}            %y = tile.reduce(%x) {axes = [1]} : tile<[8] x f32>
  *       tile.store(%y, %Y, %m)                       tile.store(%y, %Y, %m, M)
  */
-#include <string.h>
 
-#include "analysis/analysis.h"
 #include "group_rows.h"
+#include "analysis/analysis.h"
 
 enum { LANES = 4096 /* of a block */, SHORT = 1024 /* a row, at most */, MOST_WARPS = 8, BLOCKS_SM = 4 };
 /* Of rows over which loops of the iteration move a window, one lane a thread: what is in flight is left to stencil_reuse. */

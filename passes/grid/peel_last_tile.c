@@ -1,10 +1,9 @@
 /* Peeling of the last tile, for align_versions: tensors of one axis whose extent is not a multiple of 16 bytes. All tiles but the last are
  * whole. The body becomes `if (begin + T <= extent) { body for a whole tile } else { body as it was }`. In the first branch no lane is
  * absent, so that its accesses are wide at any extent. */
-#include <string.h>
 
-#include "analysis/analysis.h"
 #include "peel_last_tile.h"
+#include "analysis/analysis.h"
 
 typedef struct {
     PassContext *ctx;

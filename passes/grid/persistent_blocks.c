@@ -19,7 +19,6 @@
  *                                                  %1 = tile.load(%X, min(%m + %n, M - 1), ...)
  *                                                  yield(%1)
  */
-#include <string.h>
 
 #include "analysis/analysis.h"
 

@@ -13,7 +13,6 @@
  *     parallel(0, M) (%m) { %x = tile.load(%X, %m, 0, N); reduce }
  *     parallel(0, M) (%m) { %x = tile.load(%X, %m, 0, N); ... tile.store(%y, %Y, ...) }      => the second {backwards = true}
  */
-#include <string.h>
 
 #include "analysis/analysis.h"
 

@@ -15,7 +15,6 @@
  *     }                                                     %z = add(mul(%part, way), %k)
  *                                                           ... tile.store(%w, %Y, 64 t + z) } } }
  */
-#include <string.h>
 
 #include "analysis/analysis.h"
 

@@ -230,8 +230,7 @@ static void separate_iterations(PassContext *ctx, const PipelinedConsumer *consu
 
 static void join_pipelined(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *items_name) {
     const Aff *items = ir_func_aff(f, IR_FN_GRID_X), *row = ir_func_aff(f, IR_FN_OF_ROW);
-    int64_t own = (ir_func_int(f, IR_FN_SHARED_BYTES, 0) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES,
-            other = ir_func_int(before, IR_FN_SHARED_BYTES, 0);
+    int64_t own = whole_lines(ir_func_int(f, IR_FN_SHARED_BYTES, 0)), other = ir_func_int(before, IR_FN_SHARED_BYTES, 0);
     IrOp *end = f->body->last, *old = f->body->first;
     IrBuilder b = ir_builder_before(old);
     IrValue *zero = ir_const_index(&b, 0), *one = ir_const_index(&b, 1);

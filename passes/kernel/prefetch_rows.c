@@ -167,12 +167,12 @@ static void keep_row(Prefetch *a, Row row, int64_t *used) {
     ir_attr_set_int(pointer, "bytes", bytes);
     ir_attr_set_str(pointer, "name", "ahead");
     row.shared = ir_result(pointer, 0);
-    *used += (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    *used += whole_lines(bytes);
     a->rows[a->count++] = row;
 }
 
 static void find_rows(Prefetch *a) {
-    int64_t used = (ir_func_int(a->func, IR_FN_SHARED_BYTES, 0) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    int64_t used = whole_lines(ir_func_int(a->func, IR_FN_SHARED_BYTES, 0));
     size_t maps = 0;
     Row row;
     for (const IrOp *op = a->loop->regions[0]->first; op; op = op->next) maps += op->opcode == IR_MAP;
@@ -629,7 +629,7 @@ static void look_early(Prefetch *a, const PipelinedConsumer *consumer) {
 
 /* Copies to shared memory are issued when an iteration has read what the one before left there: its sums, and what the next iteration maps. */
 void prefetch_for_consumer(PassContext *ctx, IrFunc *f, PipelinedConsumer *consumer) {
-    int64_t used = (ir_func_int(f, IR_FN_SHARED_BYTES, 0) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    int64_t used = whole_lines(ir_func_int(f, IR_FN_SHARED_BYTES, 0));
     Prefetch a = {.ctx = ctx, .func = f, .loop = consumer->loop, .threads = WARP * ir_func_int(f, IR_FN_NUM_WARPS, 1)};
     OpList ops = ops_collect(ctx->scratch, consumer->loop->regions[0]);
     a.rows = ARENA_ARRAY(ctx->scratch, Row, ops.len + 1);

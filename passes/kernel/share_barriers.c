@@ -4,7 +4,6 @@
  *     =>  store(%p, %P); store(%q, %Q); barrier; %s = load(%P); %t = load(%Q)
  *
  * Not a pass: fuse_by_grid_barrier asks for it where what is between two barriers is known to be reductions. */
-#include <string.h>
 
 #include "analysis/analysis.h"
 #include "pipelined_consumer.h"

@@ -15,7 +15,6 @@
  *     mem.store(frag.get(%l, 0), %Y, %row, %first)           %l = map [1] { log(..) }
  *                                                            mem.store(frag.get(%l, 0), %Y, %row) }
  */
-#include <string.h>
 
 #include "analysis/analysis.h"
 

@@ -4,7 +4,6 @@
 #include "lower_internal.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { DEPTH = 12 };
 

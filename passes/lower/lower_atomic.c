@@ -1,8 +1,6 @@
 /* Stores of mode add, max, min: updates that may meet others of the same element. */
 #include "lower_internal.h"
 
-#include <string.h>
-
 /* Does one instruction (on a CPU: one builtin of the compiler) do `kind` at this dtype? f32 and f64
  * addition rounds as the language says; on a GPU f32 flushes denormals to zero. */
 static bool has_instruction(const Lower *x, IrKind kind, Dtype t) {

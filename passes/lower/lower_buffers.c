@@ -2,8 +2,6 @@
 #include "analysis/gemm_plan.h"
 #include "lower_internal.h"
 
-#include <string.h>
-
 /* A buffer at kernel level. */
 typedef struct {
     IrValue *shared;                     /* pointer to stage 0 */

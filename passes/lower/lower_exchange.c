@@ -25,7 +25,7 @@ IrValue *scratch_array(Lower *x, Dtype dtype, int64_t elements, const char *name
     ir_attr_set_int(op, "offset", x->scratch_used);
     ir_attr_set_int(op, "bytes", bytes);
     ir_attr_set_str(op, "name", name);
-    x->scratch_used += (bytes + 127) / 128 * 128;
+    x->scratch_used += whole_lines(bytes);
     if (x->scratch_used > x->scratch_most) x->scratch_most = x->scratch_used;
     VEC_PUSH(x->ctx->scratch, &x->scratch_pointers, op);
     return ir_result(op, 0);

@@ -2,8 +2,6 @@
 #include "lower_internal.h"
 #include "query.h"
 
-#include <string.h>
-
 /* Where the index of a gather is absent, its load reads some element or other. */
 static bool zero_filled(IrValue *value) {
     const IrOp *load = value->def;

@@ -22,8 +22,6 @@
 #include "lower_internal.h"
 #include "plant.h"
 
-#include <string.h>
-
 struct RepEntry {
     const IrValue *key;
     Rep rep;

@@ -18,8 +18,6 @@
 #include "analysis/analysis.h"
 #include "analysis/distribution.h"
 
-#include <string.h>
-
 /* The switch: 0 adds up in each iteration. */
 enum { DEFER_SUMS = 1, DEPTH = 16, MOST_SUMS = 16 };
 

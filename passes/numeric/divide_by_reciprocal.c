@@ -20,8 +20,6 @@
 #include "analysis/analysis.h"
 #include "row_maximum.h"
 
-#include <string.h>
-
 enum { LEAST_SHARED = 4 }; /* lanes that divide by one */
 
 static int64_t lanes_of(const IrType *type) {

@@ -17,11 +17,10 @@ typedef IrValue *(*BinaryExpansion)(Math *m, IrValue *a, IrValue *b);
 
 static MathExpansion unary_expansion(IrOpcode opcode) {
     static const MathExpansion expansions[IR_OP_COUNT] = {
-#define math_pow NULL /* of two operands */
 #define MATH(id, name, ulps_f32, ulps_f64, reference, slope, domain, method) [IR_##id] = math_##name,
+#define MATH2(...)
 #include "math.def"
 #undef MATH
-#undef math_pow
     };
     return opcode == IR_ERFC ? math_erfc : expansions[opcode];
 }

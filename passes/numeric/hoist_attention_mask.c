@@ -20,7 +20,6 @@
 #include "analysis/presence.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { DEPTH = 8 };
 

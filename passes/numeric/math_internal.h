@@ -76,12 +76,11 @@ MathPair math_sum(Math *m, IrValue *large, IrValue *small); /* exactly, |large| 
     ((m)->wide ? math_polynomial(m, x, math_##name##_f64, COUNT_OF(math_##name##_f64))                                                     \
                : math_polynomial(m, x, math_##name##_f32, COUNT_OF(math_##name##_f32)))
 
-/* The functions of math.def, but for pow, which has two operands: in math_exp.c, math_log.c and math_trig.c. */
-#define math_pow math_pow_of_one
+/* The functions of math.def: in math_exp.c, math_log.c, math_trig.c and math_pow.c. */
 #define MATH(id, name, ...) IrValue *math_##name(Math *m, IrValue *x);
+#define MATH2(id, name, ...) IrValue *math_##name(Math *m, IrValue *a, IrValue *b);
 #include "math.def"
 #undef MATH
-#undef math_pow
 
 /* math_range.c */
 MathRange math_range(const IrValue *x); /* by what makes it, as long as that is not expanded */
@@ -100,7 +99,6 @@ IrValue *math_log_ratio(Math *m, IrValue *a, IrValue *b); /* log a - log b */
 MathPair math_log2_pair(Math *m, IrValue *x);             /* f64, x > 0 */
 
 /* math_pow.c */
-IrValue *math_pow(Math *m, IrValue *a, IrValue *b);
 IrValue *math_floordiv(Math *m, IrValue *a, IrValue *b);
 IrValue *math_mod(Math *m, IrValue *a, IrValue *b);
 

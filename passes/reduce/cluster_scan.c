@@ -16,7 +16,6 @@
  *       %y = tile.scan(%x)        =>   {cluster = [8, 1, 1], blocks_in_order = 1, num_warps = 8, row_lanes = 32768}
  *       tile.store(%y, %Y, %m, 0, N) }
  */
-#include <string.h>
 
 #include "analysis/analysis.h"
 

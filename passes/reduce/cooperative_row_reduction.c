@@ -114,12 +114,9 @@ static bool is_kept_alive(const AxisClass *c) {
 }
 
 static bool is_plain_fold(const Axes *axes, size_t index, const IrOp *op) {
-    static const IrKind kinds[] = {IR_KIND_ADD, IR_KIND_MUL, IR_KIND_MAX, IR_KIND_MIN};
     Dtype dtype = op->results[0].type->dtype;
-    bool known = false;
     if (op->opcode != IR_TILE_REDUCE || op->results[0].type->rank || axes_find(axes, op->operands[0], index) != 0) return false;
-    for (size_t i = 0; i < COUNT_OF(kinds); i++) known |= kinds[i] == ir_op_kind(op);
-    return known && dtype == op->operands[0]->type->dtype && dtype_size(dtype) >= 4;
+    return ir_is_plain_kind(ir_op_kind(op)) && dtype == op->operands[0]->type->dtype && dtype_size(dtype) >= 4;
 }
 
 /* ---- A: X[r, i, :] to W[r, i] ---- */

@@ -99,16 +99,13 @@ static bool is_plain_arg(const SplitReduction *s, const IrOp *op) {
 
 /* Is it a sum, product or extreme along the axis alone, whose parts lose nothing in memory? */
 static bool is_plain_fold(const SplitReduction *s, const IrOp *op) {
-    static const IrKind kinds[] = {IR_KIND_ADD, IR_KIND_MUL, IR_KIND_MAX, IR_KIND_MIN};
     if (op->opcode == IR_TILE_ARG) return is_plain_arg(s, op);
     const IrAttr *axes = ir_attr(op, "axes");
     IrKind kind = ir_op_kind(op);
     Dtype dtype = op->results[0].type->dtype;
     if (op->opcode != IR_TILE_REDUCE || axes->count != 1 || axes->ints[0] != axes_find(s->axes, op->operands[0], s->index)) return false;
-    bool known = false;
-    for (size_t i = 0; i < COUNT_OF(kinds); i++) known |= kinds[i] == kind;
     bool sums = reduce_opcode(kind) == IR_ADD || reduce_opcode(kind) == IR_MUL;
-    return known && dtype == op->operands[0]->type->dtype && !(sums && dtype_is_float(dtype) && dtype_size(dtype) < 4);
+    return ir_is_plain_kind(kind) && dtype == op->operands[0]->type->dtype && !(sums && dtype_is_float(dtype) && dtype_size(dtype) < 4);
 }
 
 /* Its other extents, or -1 where one is not constant. */

@@ -224,7 +224,7 @@ static bool finds(RollingWindow *r, IrOp *map) {
 /* ---- The code ---- */
 
 static void barrier(IrBuilder *b) {
-    ir_set_scope(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), IR_SCOPE_BLOCK);
+    build_barrier(b, IR_SCOPE_BLOCK);
 }
 
 static void commit(IrBuilder *b) {

@@ -7,7 +7,6 @@
  *
  * Lines that begin anywhere: window_misaligned.c. */
 #include <math.h>
-#include <string.h>
 
 #include "window_stage.h"
 
@@ -342,10 +341,6 @@ static bool is_together(const IrOp *op) {
     return true;
 }
 
-static int64_t whole_lines(int64_t bytes) {
-    return (bytes + 127) / 128 * 128;
-}
-
 /* Boxes of one kernel lie in one place, behind what else it has in shared memory. */
 static int64_t place_of(const WindowMemory *memory, IrFunc *f) {
     return memory->bytes ? memory->offset : whole_lines(ir_func_int(f, IR_FN_SHARED_BYTES, 0));
@@ -571,7 +566,7 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
 }
 
 static void barrier(IrBuilder *b) {
-    ir_set_scope(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), IR_SCOPE_BLOCK);
+    build_barrier(b, IR_SCOPE_BLOCK);
 }
 
 int64_t window_stage_bytes(const WindowStage *s) {

@@ -2,7 +2,6 @@
  * reduction is kept in the registers of a block, or of a cluster of blocks; the number of threads and blocks
  * is that of the size class. A step has at most four versions: the classes of the sizes that the cases name
  * come first, heaviest first, and the last version serves all else. */
-#include <string.h>
 
 #include "gpu.h"
 #include "split.h"

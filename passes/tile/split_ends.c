@@ -4,7 +4,6 @@
  *
  *     %s = tile.reduce(%one) {...}   =>   %end = tile.extract(%one, 0, %N) {axes = "r"}
  *                                         %s = tile.reduce(%end) {...} */
-#include <string.h>
 
 #include "split.h"
 

@@ -6,7 +6,6 @@
  *     %t = for(%c0, %M, %c1, %z) ...          %a = for(%c0, %N, %c2048, %lowest) (%N_0, %acc) {
  *     %m = tile.reduce(%t) {kind = "max"}  =>     %z_0 = <the chunk of %z>
  *                                                 %t_0 = for(%c0, %M, %c1, %z_0) ... */
-#include <string.h>
 
 #include "split.h"
 

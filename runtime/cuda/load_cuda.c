@@ -243,7 +243,7 @@ RtError cuda_load(Device *d, const Artifact *a, const RtOptions *options, Progra
     RtError e = rt_error(RT_MISSING, "out of memory");
     if (impl) impl->entries = calloc(a->step_count + 1, sizeof *impl->entries);
     if (impl) impl->asked = calloc(a->step_count + 1, sizeof *impl->asked);
-    if (p && impl && arena && impl->entries && impl->asked) {
+    if (p && impl && impl->entries && impl->asked) {
         Loader l = {.c = d->impl, .a = a, .arena = arena, .max_registers = shared_register_cap(a), .how = p->how};
         cache_open(&l.cache, options->cache_dir);
         p->impl = impl;
@@ -286,7 +286,6 @@ RtError rt_cubin(const Artifact *a, const char *cache_dir, Str *cubin) {
     char how[RT_NAME];
     RtError e = rt_error(RT_BAD_ARTIFACT, "the artifact holds no code for CUDA");
     Loader l = {.a = a, .arena = arena_create(), .max_registers = shared_register_cap(a), .how = how};
-    if (!l.arena) return rt_error(RT_MISSING, "out of memory");
     cache_open(&l.cache, cache_dir);
     for (size_t i = 0; i < a->blob_count; i++) {
         const ArtifactBlob *blob = &a->blobs[i];

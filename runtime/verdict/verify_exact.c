@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { SAMPLES = 1 << 12, PROBES = 16, LEVELS = 8 };
 /* The largest sum of whole numbers that f32 has for certain. */

@@ -372,7 +372,6 @@ static void put_page(const Report *report, const char *title, Str *out) {
 
 bool report_page(Store *store, const char *title, Str *out) {
     Report report = {.arena = arena_create()};
-    if (!report.arena) return false;
     report.chains = map_create(report.arena);
     Reader reader = {&report, report.arena};
     bool ok = store_each(store, "runs", -1, read_run, &reader) && store_each(store, "trials", -1, read_trial, &reader) &&

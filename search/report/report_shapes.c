@@ -1,8 +1,6 @@
 /* report.h: the winner of a search at all declared cases. */
 #include "report_internal.h"
 
-#include <math.h>
-
 MetricsRobustness report_robustness(const ReportRun *run, Arena *arena, bool of_roof) {
     double *efficiencies = ARENA_ARRAY(arena, double, run->shapes.len + 1);
     for (size_t i = 0; i < run->shapes.len; i++) {

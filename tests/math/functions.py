@@ -27,10 +27,10 @@ FLAGS = ["-std=gnu17", "-O2", "-march=native", "-ftree-vectorize", "-ffp-contrac
 
 def rows(source):
     text = (source / "ir/math.def").read_text()
-    pattern = re.compile(r'^MATH\((\w+), (\w+), ([\d.]+), ([\d.]+), .*, "([^"]*)", "([^"]*)"\)$', re.M)
+    pattern = re.compile(r'^MATH2?\((\w+), (\w+), ([\d.]+), ([\d.]+), .*, "([^"]*)", "([^"]*)"\)$', re.M)
     found = [dict(name=m[2], bound={"f32": float(m[3]), "f64": float(m[4])}, domain=m[5], method=m[6])
              for m in pattern.finditer(text)]
-    assert len(found) == len(re.findall(r"^MATH\(\w+, ", text, re.M)), "unreadable row"
+    assert len(found) == len(re.findall(r"^MATH2?\(\w+, ", text, re.M)), "unreadable row"
     return found
 
 

@@ -181,7 +181,7 @@ class Tools:
         self.options = dict(a[2:].partition("=")[::2] for a in args if a.startswith("--"))
         self.cc, self.opt, self.emit, self.interpret = plain[:4]
         text = (pathlib.Path(plain[4]) / "ir/math.def").read_text()
-        self.functions = re.findall(r"^MATH\(\w+, (\w+), ", text, re.M)
+        self.functions = re.findall(r"^MATH2?\(\w+, (\w+), ", text, re.M)
 
     def run(self, *command):
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True)

@@ -1,7 +1,6 @@
 #include "check.h"
 #include "cuda/nvrtc.h"
 
-#include <string.h>
 #include <sys/resource.h>
 
 void check_limit_time(unsigned seconds) {

@@ -52,10 +52,10 @@ LlmConfig *read_settings(const CommandLine *line) {
     str_init(&error);
     LlmConfig *config = llm_config_create();
     bool trust = option_given(line, OPTION_TRUST_PROJECT);
-    bool ok = config && llm_config_load(config, getcwd(folder, sizeof folder), trust, &error);
-    if (config) ok = set_flags(config, line, &error) && ok;
-    if (config) llm_config_finish(config);
-    if (!ok) fprintf(stderr, "sketchc: %s", error.len ? error.data : "out of memory\n");
+    bool ok = llm_config_load(config, getcwd(folder, sizeof folder), trust, &error);
+    ok = set_flags(config, line, &error) && ok;
+    llm_config_finish(config);
+    if (!ok) fprintf(stderr, "sketchc: %s", error.data);
     str_release(&error);
     if (ok) return config;
     llm_config_destroy(config);

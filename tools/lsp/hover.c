@@ -2,7 +2,6 @@
 #include "lsp_internal.h"
 
 #include <ctype.h>
-#include <string.h>
 
 /* The text of a span without quotes. */
 static const char *span_text(const Document *d, Span span) {

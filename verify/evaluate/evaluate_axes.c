@@ -1,8 +1,6 @@
 /* Decodes the operations along axes. */
 #include "evaluate_internal.h"
 
-#include <string.h>
-
 static bool complain(const char **complaint, const char *text) {
     *complaint = text;
     return false;
@@ -15,7 +13,7 @@ static bool scan_kind(Node *node, IrKind kind) {
                                        [IR_KIND_MAX] = REDUCE_MAX,
                                        [IR_KIND_MIN] = REDUCE_MIN};
     node->reduce = kinds[kind];
-    return kind == IR_KIND_LINEAR || (kind >= IR_KIND_ADD && kind <= IR_KIND_MIN);
+    return kind == IR_KIND_LINEAR || ir_is_plain_kind(kind);
 }
 
 static bool same_shape(const Node *node, const char **complaint) {

@@ -1,8 +1,6 @@
 /* Which exponentials of an operator kernels may take for 0 below the normal numbers. */
 #include "evaluate_internal.h"
 
-#include <string.h>
-
 /* How a use of an exponential, or of what is made of it, goes on. */
 typedef struct {
     bool mixed, rounded; /* more than the exponential itself by now; rounded to 16 bits */

@@ -2,8 +2,6 @@
 #include "evaluate_build.h"
 #include "precision.h"
 
-#include <string.h>
-
 static bool contains(const IrAttr *list, unsigned rank, unsigned axis, unsigned *position) {
     for (size_t i = 0; list && i < list->count; i++)
         if (eval_decode_axis(list->ints[i], rank) == axis) {

@@ -20,7 +20,7 @@ static inline void acc_round(Acc *acc, double v) {
     if (acc->repeats && v != 0 && fabs(v) < INFINITY) repeats_take(acc->repeats, acc->terms, v);
 }
 
-static inline void sum_take(Acc *acc, const Node *node, double v, double e) {
+inline void acc_sum(Acc *acc, const Node *node, double v, double e) {
     acc->sum += v;
     acc->magnitude += fabs(v);
     if (fabs(v) < INFINITY) acc->finite += fabs(v);
@@ -31,16 +31,12 @@ static inline void sum_take(Acc *acc, const Node *node, double v, double e) {
     if (node->tensor_core && acc->terms % BOUND_TENSOR_CORE_STEP == 0) acc->walk += fabs(acc->sum);
 }
 
-void acc_sum(Acc *acc, const Node *node, double v, double e) {
-    sum_take(acc, node, v, e);
-}
-
 void acc_sum_lanes(Acc *acc, const Node *node, const Lanes *terms, size_t count, bool one) {
     bool certain = terms->certain;
     for (size_t l = 0; l < count; l++) {
         Acc *to = one ? acc : &acc[l];
         to->flags |= certain ? 0 : terms->tie[l] & LANE_OUTSIDE;
-        sum_take(to, node, terms->v[l], terms->e[l]);
+        acc_sum(to, node, terms->v[l], terms->e[l]);
     }
 }
 
