@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const AtomInfo atoms[] = {
-#define ATOM(id, name, results, operands, ptx, is_volatile, version, summary) {name, results, operands, ptx, is_volatile, version},
+static const AtomInfo atoms[IR_ATOM_COUNT] = {
+#define ATOM(id, name, results, operands, ptx, is_volatile, version, summary)                                                              \
+    [IR_ATOM_##id] = {name, results, operands, ptx, is_volatile, version},
 #include "atoms.def"
 #undef ATOM
 };
 
-const AtomInfo *atom_find(const char *name) {
-    for (size_t i = 0; i < COUNT_OF(atoms); i++)
-        if (strcmp(atoms[i].name, name) == 0) return &atoms[i];
-    return NULL;
+const AtomInfo *atom_of(const IrOp *op) {
+    const AtomInfo *atom = &atoms[op->opcode == IR_ATOM ? ir_op_atom(op) : IR_ATOM_NONE];
+    return atom->name ? atom : NULL;
 }
 
 bool atom_next_class(const char **text, AtomClass *cls) {

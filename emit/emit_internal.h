@@ -80,7 +80,7 @@ uint64_t wgmma_descriptor(const IrOp *op, unsigned which);
 const IrValue *wgmma_offset(const IrOp *op, unsigned which, uint64_t *descriptor);
 /* Bytes that the shared memory of the module's kernels must be aligned to. */
 int64_t module_shared_align(const IrModule *m);
-const AtomInfo *atom_find(const char *name); /* null when there is none */
+const AtomInfo *atom_of(const IrOp *op); /* null: it is no instruction of atoms.def */
 
 /* One operand class of an atom: `count` registers of `dtype`; shared: a (pointer, offset) pair. */
 typedef struct {

@@ -462,10 +462,10 @@ static Pairing pair(const DesignTile *a, const DesignTile *b, const Fold *f) {
 
 /* What the operator asks of factors of this type; elsewhere every bit counts. */
 static const char *precision_text(Design *d, Dtype dtype) {
-    const char *name = ir_func_str(d->f, IR_FN_PRECISION, "f32");
-    bool sums = strcmp(name, "f8") == 0 && dtype_size(dtype) == 1;
-    bool says = strcmp(name, "f32") != 0 && strcmp(name, "f64") != 0 && dtype_is_float(dtype) && (dtype == DTYPE_F32 || sums);
-    return says ? arena_printf(d->arena, ", precision=%s", name) : "";
+    unsigned own = ir_func_enum(d->f, IR_FN_PRECISION);
+    bool sums = own == IR_PRECISION_F8 && dtype_size(dtype) == 1;
+    bool says = own && own != IR_PRECISION_F32 && own != IR_PRECISION_F64 && dtype_is_float(dtype) && (dtype == DTYPE_F32 || sums);
+    return says ? arena_printf(d->arena, ", precision=%s", ir_enum_word(IR_ENUM_PRECISION, own)) : "";
 }
 
 static const char *factors_text(Design *d, const Pairing *p, const DesignTile *a, const DesignTile *b, const char *acc) {

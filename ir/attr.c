@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ir_internal.h"
+#include "plan.h"
 
 const IrAttr *ir_attr_in(const IrAttr *list, const char *key) {
     for (; list; list = list->next)
@@ -127,10 +128,10 @@ typedef enum { BEFORE_USED, BEFORE_WRITTEN } Before;
 static bool is_touched_before(const IrFunc *f, unsigned index, Before how) {
     const IrParam *param = &f->params[index];
     const char *name = param->kind == IR_PARAM_MAP ? param->map.tensor : param->name;
-    int64_t step = ir_func_int(f, IR_FN_STEP, 0);
+    int64_t step = ir_step_order(f);
     if (param->kind == IR_PARAM_SYMBOL || param->kind == IR_PARAM_SCALAR) return false;
     for (const IrFunc *g = f->module->first; g; g = g->next) {
-        if (g->level != IR_LEVEL_KERNEL || ir_func_int(g, IR_FN_STEP, 0) >= step) continue;
+        if (g->level != IR_LEVEL_KERNEL || ir_step_order(g) >= step) continue;
         for (unsigned i = 0; i < g->param_count; i++) {
             bool map = g->params[i].kind == IR_PARAM_MAP;
             if (strcmp(map ? g->params[i].map.tensor : g->params[i].name, name) != 0) continue;

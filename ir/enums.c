@@ -16,10 +16,16 @@ static const Row rows[] = {
 #include "enums.def"
 };
 
-static const char *const names[IR_ENUM_COUNT] = {"kind", "scope", "special", "cache"};
+static const char *const names[IR_ENUM_COUNT] = {"kind", "scope", "special", "cache", "target", "grid", "precision", "atom"};
 
 const char *ir_enum_name(IrEnum set) {
     return names[set];
+}
+
+IrEnum ir_enum_named(const char *name) {
+    unsigned set = 0;
+    while (set < IR_ENUM_COUNT && strcmp(names[set], name) != 0) set++;
+    return (IrEnum)set;
 }
 
 static const Row *row_of(IrEnum set, unsigned value) {
@@ -65,6 +71,38 @@ bool ir_is_of_cluster(IrSpecial special) {
     return special == IR_SPECIAL_CLUSTERID_X || special == IR_SPECIAL_CLUSTER_RANK;
 }
 
+const Precision *ir_precision(unsigned precision) {
+    return precision ? precision_find(ir_enum_word(IR_ENUM_PRECISION, precision)) : NULL;
+}
+
+bool ir_atom_multiplies(IrAtom atom) {
+    return atom >= IR_ATOM_MMA_M16N8K16_F32_F16 && atom <= IR_ATOM_MMA_M16N8K8_F32_TF32;
+}
+
+bool ir_atom_is_wgmma(IrAtom atom) {
+    return atom >= IR_ATOM_WGMMA_F32_F16 && atom <= IR_ATOM_WGMMA_F32_TF32;
+}
+
+static const struct {
+    unsigned matrices;
+    bool stores, transposes;
+} moves[IR_ATOM_COUNT] = {[IR_ATOM_LDMATRIX_X4] = {4, false, false}, [IR_ATOM_LDMATRIX_X4_TRANS] = {4, false, true},
+                          [IR_ATOM_LDMATRIX_X2] = {2, false, false}, [IR_ATOM_LDMATRIX_X2_TRANS] = {2, false, true},
+                          [IR_ATOM_STMATRIX_X4] = {4, true, false},  [IR_ATOM_STMATRIX_X4_TRANS] = {4, true, true},
+                          [IR_ATOM_STMATRIX_X2] = {2, true, false},  [IR_ATOM_STMATRIX_X2_TRANS] = {2, true, true}};
+
+unsigned ir_atom_matrices(IrAtom atom) {
+    return moves[atom].matrices;
+}
+
+bool ir_atom_stores(IrAtom atom) {
+    return moves[atom].stores;
+}
+
+bool ir_atom_transposes(IrAtom atom) {
+    return moves[atom].transposes;
+}
+
 /* ---- Attributes of ops ---- */
 
 static unsigned value_of(const IrOp *op, const char *key) {
@@ -93,6 +131,18 @@ IrCache ir_op_cache(const IrOp *op) {
     return (IrCache)value_of(op, "cache");
 }
 
+IrGrid ir_op_grid(const IrOp *op) {
+    return (IrGrid)value_of(op, "axis");
+}
+
+const Precision *ir_op_precision(const IrOp *op) {
+    return ir_precision(value_of(op, "precision"));
+}
+
+IrAtom ir_op_atom(const IrOp *op) {
+    return op->opcode == IR_ATOM ? (IrAtom)value_of(op, "name") : op->opcode == IR_BUF_GEMM ? (IrAtom)value_of(op, "atom") : IR_ATOM_NONE;
+}
+
 void ir_attr_fill_enum(IrAttr *attr, IrEnum set, unsigned value) {
     attr->kind = IR_ATTR_ENUM;
     attr->integer = value;
@@ -117,4 +167,16 @@ void ir_set_scope(IrOp *op, IrScope scope) {
 
 void ir_set_special(IrOp *op, IrSpecial special) {
     set_value(op, "name", IR_ENUM_SPECIAL, special);
+}
+
+void ir_set_grid(IrOp *op, IrGrid axis) {
+    set_value(op, "axis", IR_ENUM_GRID, axis);
+}
+
+void ir_set_precision(IrOp *op, IrPrecision precision) {
+    set_value(op, "precision", IR_ENUM_PRECISION, precision);
+}
+
+void ir_set_atom(IrOp *op, IrAtom atom) {
+    set_value(op, op->opcode == IR_ATOM ? "name" : "atom", IR_ENUM_ATOM, atom);
 }

@@ -43,6 +43,11 @@ const char *ir_func_str(const IrFunc *f, IrFuncStr attr, const char *fallback) {
     return a ? a->string : fallback;
 }
 
+unsigned ir_func_enum(const IrFunc *f, IrFuncEnum attr) {
+    const IrAttr *a = find(f, attr);
+    return a ? (unsigned)a->integer : 0;
+}
+
 const Aff *ir_func_aff(const IrFunc *f, IrFuncAff attr) {
     const IrAttr *a = find(f, attr);
     return a ? a->aff : NULL;
@@ -61,7 +66,7 @@ int64_t ir_func_cluster(const IrFunc *f) {
 }
 
 bool ir_func_is_cuda(const IrFunc *f) {
-    return strcmp(ir_func_str(f, IR_FN_TARGET, ""), "cuda") == 0;
+    return ir_func_enum(f, IR_FN_TARGET) == IR_TARGET_CUDA;
 }
 
 const char *ir_func_kernel(const IrFunc *f) {
@@ -80,6 +85,10 @@ void ir_func_set_int(IrFunc *f, IrFuncInt attr, int64_t value) {
 
 void ir_func_set_str(IrFunc *f, IrFuncStr attr, const char *value) {
     slot(f, attr)->string = ir_intern_string(f->module, value);
+}
+
+void ir_func_set_enum(IrFunc *f, IrFuncEnum attr, unsigned value) {
+    ir_attr_fill_enum(slot(f, attr), ir_enum_named(infos[attr].key), value);
 }
 
 void ir_func_set_aff(IrFunc *f, IrFuncAff attr, const Aff *value) {

@@ -29,6 +29,10 @@ typedef enum {
 #define IR_FN_AFF_ROW(id, ...) IR_FN_##id = IR_FN_AT_##id,
 #include "func_attrs.def"
 } IrFuncAff;
+typedef enum {
+#define IR_FN_ENUM_ROW(id, ...) IR_FN_##id = IR_FN_AT_##id,
+#include "func_attrs.def"
+} IrFuncEnum;
 
 typedef struct {
     const char *key;
@@ -42,10 +46,12 @@ const IrFuncAttrInfo *ir_func_attr_find(const char *key); /* null: there is none
 bool ir_func_has(const IrFunc *f, unsigned attr);
 int64_t ir_func_int(const IrFunc *f, IrFuncInt attr, int64_t fallback);
 const char *ir_func_str(const IrFunc *f, IrFuncStr attr, const char *fallback);
+unsigned ir_func_enum(const IrFunc *f, IrFuncEnum attr);                      /* 0: absent */
 const Aff *ir_func_aff(const IrFunc *f, IrFuncAff attr);                      /* null: absent */
 const int64_t *ir_func_ints(const IrFunc *f, IrFuncInts attr, size_t *count); /* null: absent */
 void ir_func_set_int(IrFunc *f, IrFuncInt attr, int64_t value);
 void ir_func_set_str(IrFunc *f, IrFuncStr attr, const char *value);
+void ir_func_set_enum(IrFunc *f, IrFuncEnum attr, unsigned value);
 void ir_func_set_aff(IrFunc *f, IrFuncAff attr, const Aff *value);
 void ir_func_set_ints(IrFunc *f, IrFuncInts attr, size_t count, const int64_t *values);
 

@@ -2,13 +2,40 @@
 
 #include <string.h>
 
+int64_t ir_step_order(const IrFunc *f) {
+    return ir_func_int(f, IR_FN_STEP, 0);
+}
+
+void ir_step_move(IrFunc *f, int64_t order) {
+    ir_func_set_int(f, IR_FN_STEP, order);
+}
+
+void ir_step_set(IrFunc *f, const char *step, int64_t order) {
+    ir_func_set_str(f, IR_FN_KERNEL, step);
+    ir_step_move(f, order);
+}
+
+/* ---- The plan ---- */
+
 static IrStep *step_of(IrPlan *plan, Arena *arena, const IrFunc *f, size_t functions) {
     const char *name = ir_func_kernel(f);
     for (size_t i = 0; i < plan->step_count; i++)
         if (strcmp(plan->steps[i].name, name) == 0) return &plan->steps[i];
     IrStep *step = &plan->steps[plan->step_count++];
-    *step = (IrStep){.name = name, .order = ir_func_int(f, IR_FN_STEP, 0), .versions = ARENA_ARRAY(arena, IrFunc *, functions)};
+    *step = (IrStep){.name = name, .order = ir_step_order(f), .versions = ARENA_ARRAY(arena, IrFunc *, functions)};
     return step;
+}
+
+static bool has_workspace(const IrPlan *plan, const char *name) {
+    for (size_t i = 0; i < plan->workspace_count; i++)
+        if (strcmp(plan->workspaces[i].func->params[plan->workspaces[i].param].name, name) == 0) return true;
+    return false;
+}
+
+static void add_workspaces(IrPlan *plan, const IrFunc *f) {
+    for (unsigned i = 0; i < f->param_count; i++)
+        if (f->params[i].kind == IR_PARAM_WORKSPACE && !has_workspace(plan, f->params[i].name))
+            plan->workspaces[plan->workspace_count++] = (IrWorkspace){f, i};
 }
 
 static void sort(IrPlan *plan) {
@@ -21,13 +48,17 @@ static void sort(IrPlan *plan) {
 }
 
 IrPlan ir_plan(Arena *arena, const IrModule *m, unsigned levels) {
-    size_t functions = 1;
-    for (const IrFunc *f = m->first; f; f = f->next) functions += (f->level & levels) != 0;
-    IrPlan plan = {.steps = ARENA_ARRAY(arena, IrStep, functions)};
+    size_t functions = 1, params = 1;
+    for (const IrFunc *f = m->first; f; f = f->next) {
+        functions += (f->level & levels) != 0;
+        params += f->level & levels ? f->param_count : 0;
+    }
+    IrPlan plan = {.steps = ARENA_ARRAY(arena, IrStep, functions), .workspaces = ARENA_ARRAY(arena, IrWorkspace, params)};
     for (IrFunc *f = m->first; f; f = f->next) {
         if (!(f->level & levels)) continue;
         IrStep *step = step_of(&plan, arena, f, functions);
         step->versions[step->version_count++] = f;
+        add_workspaces(&plan, f);
     }
     sort(&plan);
     return plan;

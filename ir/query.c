@@ -93,7 +93,7 @@ bool is_stored_to(IrValue *tensor) {
 }
 
 bool is_same_kernel(const IrFunc *f, const IrFunc *g) {
-    return f == g || (ir_func_has(f, IR_FN_KERNEL) && ir_func_has(g, IR_FN_KERNEL) && strcmp(ir_func_kernel(f), ir_func_kernel(g)) == 0);
+    return f == g || strcmp(ir_func_kernel(f), ir_func_kernel(g)) == 0;
 }
 
 unsigned count_versions(const IrFunc *f) {

@@ -1,7 +1,7 @@
 #include "wgmma.h"
 
 static const Wgmma rows[] = {
-#define WGMMA(name, types, in, acc, depth, columns, sums, k_major, bits, registers)                                                        \
+#define WGMMA(id, name, types, in, acc, depth, columns, sums, k_major, bits, registers)                                                    \
     {name, types, DTYPE_##in, DTYPE_##acc, depth, columns, sums, k_major, bits, registers},
 #include "wgmma.def"
 #undef WGMMA

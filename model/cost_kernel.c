@@ -487,15 +487,15 @@ static void multiply_groups(Count *c, const IrOp *op) {
 
 /* Hardware instructions of a warp. */
 static void run_atom(Count *c, const IrOp *op) {
-    const char *name = ir_attr_str(op, "name", "");
+    const IrAtom atom = ir_op_atom(op);
+    const unsigned matrices = ir_atom_matrices(atom);
     double warps = c->times * c->blocks * count_active(c) / WARP;
-    c->out->instructions += warps * (strncmp(name, "cvt.", 4) == 0 ? CVT_ADDS : 1);
-    if (strncmp(name, "mma.", 4) == 0) c->out->products += warps * MMA_ADDS;
-    bool stores = strncmp(name, "stmatrix.", 9) == 0;
-    if (!stores && strncmp(name, "ldmatrix.", 9) != 0) return;
+    c->out->instructions += warps * (atom == IR_ATOM_CVT_TF32_X4 ? CVT_ADDS : 1);
+    if (ir_atom_multiplies(atom)) c->out->products += warps * MMA_ADDS;
+    if (!matrices) return;
     /* A matrix of 8 rows of 16 bytes is a pass; the rows are where 8 lanes point. */
     shared_bytes(c, op, lanes_of(c, op->operands[1]), NULL, false, (int64_t)dtype_size(op->operands[0]->type->dtype), 16);
-    c->out->shared += warps * (strstr(name, "x4") ? 4 : strstr(name, "x2") ? 2 : 1) * BANKS * 4;
+    c->out->shared += warps * matrices * BANKS * 4;
 }
 
 /* ---- Walking ---- */

@@ -1,5 +1,4 @@
 #include "dtype.h"
-#include "precision.h"
 
 #include <math.h>
 #include <string.h>
@@ -316,7 +315,7 @@ void dtype_unify_nans(Dtype t, void *memory, size_t count) {
 /* ---- Precisions of products ---- */
 
 static const Precision precisions[] = {
-#define PRECISION(name, bits, factors, parts, sums, summary) {name, bits, DTYPE_##factors, parts},
+#define PRECISION(id, name, bits, factors, parts, sums, summary) {name, bits, DTYPE_##factors, parts, sums},
 #include "precisions.def"
 };
 
@@ -326,22 +325,9 @@ const Precision *precision_find(const char *name) {
     return NULL;
 }
 
-int precision_sums(const char *name) {
-    static const struct {
-        const char *name;
-        int bits;
-    } sums[] = {
-#define PRECISION(name, bits, factors, parts, sums, summary) {name, sums},
-#include "precisions.def"
-    };
-    for (size_t i = 0; name && i < COUNT_OF(sums); i++)
-        if (strcmp(sums[i].name, name) == 0) return sums[i].bits;
-    return 24;
-}
-
 const char *precision_names(void) {
     static const char text[] =
-#define PRECISION(name, bits, factors, parts, sums, summary) " " name
+#define PRECISION(id, name, bits, factors, parts, sums, summary) " " name
 #include "precisions.def"
         ;
     return text + 1;

@@ -49,6 +49,7 @@ typedef struct {
     int bits;      /* of a factor's significand */
     Dtype factors; /* in which they are multiplied; f32 where fewer bits count: as tf32 */
     int parts;     /* of a factor, whose sum it is */
+    int sums;      /* bits of the largest term that sums of products keep at least, where tensor cores add */
 } Precision;
 const Precision *precision_find(const char *name);
 const char *precision_names(void); /* "f64 f32 ...", for a message */

@@ -129,12 +129,18 @@ static bool has_param(const Build *b, const char *name) {
     return false;
 }
 
+static void build_kind(Build *b, IrParamKind kind) {
+    for (const IrFunc *f = next_kernel(b->spec->kernels->first); f; f = next_kernel(f->next))
+        for (unsigned i = 0; i < f->param_count; i++)
+            if (f->params[i].kind == kind && !has_param(b, f->params[i].name)) build_param(b, f, i);
+}
+
 /* The union over all kernels, kind by kind, each in declared order. */
 static void build_params(Build *b) {
-    for (unsigned kind = IR_PARAM_TENSOR; kind <= IR_PARAM_MAP; kind++)
-        for (const IrFunc *f = next_kernel(b->spec->kernels->first); f; f = next_kernel(f->next))
-            for (unsigned i = 0; i < f->param_count; i++)
-                if (f->params[i].kind == (IrParamKind)kind && !has_param(b, f->params[i].name)) build_param(b, f, i);
+    IrPlan plan = ir_plan(b->arena, b->spec->kernels, IR_LEVEL_KERNEL);
+    for (unsigned kind = IR_PARAM_TENSOR; kind < IR_PARAM_WORKSPACE; kind++) build_kind(b, (IrParamKind)kind);
+    for (size_t i = 0; i < plan.workspace_count; i++) build_param(b, plan.workspaces[i].func, plan.workspaces[i].param);
+    build_kind(b, IR_PARAM_MAP);
     b->a->params = b->params.data;
     b->a->param_count = b->params.len;
 }

@@ -1,4 +1,5 @@
 #include "c_internal.h"
+#include "query.h"
 
 #include <string.h>
 
@@ -8,7 +9,7 @@
  * (one for extents that cannot occur is empty and writes nothing). */
 static bool read_only_in_step(const IrFunc *f, unsigned i) {
     for (const IrFunc *g = f->module->first; g; g = g->next) {
-        if (g->level != IR_LEVEL_KERNEL || strcmp(ir_func_kernel(g), ir_func_kernel(f)) != 0) continue;
+        if (g->level != IR_LEVEL_KERNEL || !is_same_kernel(g, f)) continue;
         for (unsigned k = 0; k < g->param_count; k++)
             if (strcmp(g->params[k].name, f->params[i].name) == 0 && !param_is_read_only(g, k)) return false;
     }
@@ -176,13 +177,13 @@ void c_print_checks(CPrinter *p, const IrFunc *f, const char *action) {
 
 bool c_first_of_step(const IrFunc *f) {
     for (const IrFunc *g = f->module->first; g != f; g = g->next)
-        if (g->level == IR_LEVEL_KERNEL && strcmp(ir_func_kernel(g), ir_func_kernel(f)) == 0) return false;
+        if (g->level == IR_LEVEL_KERNEL && is_same_kernel(g, f)) return false;
     return true;
 }
 
 const IrFunc *c_next_version(const IrFunc *f) {
     for (const IrFunc *g = f->next; g; g = g->next)
-        if (g->level == IR_LEVEL_KERNEL && strcmp(ir_func_kernel(g), ir_func_kernel(f)) == 0) return g;
+        if (g->level == IR_LEVEL_KERNEL && is_same_kernel(g, f)) return g;
     return NULL;
 }
 

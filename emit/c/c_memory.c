@@ -271,8 +271,8 @@ static const char *atom_arguments(CPrinter *p, const IrOp *op, const AtomInfo *a
     return text;
 }
 
-static const AtomInfo *atom_of(CPrinter *p, const IrOp *op) {
-    const AtomInfo *atom = atom_find(ir_attr_str(op, "name", ""));
+static const AtomInfo *note_atom(CPrinter *p, const IrOp *op) {
+    const AtomInfo *atom = atom_of(op);
     if (!atom || !p->dialect->gpu) {
         c_fail(p, op, atom ? "GPU instructions" : "an instruction that atoms.def does not have");
         return NULL;
@@ -284,7 +284,7 @@ static const AtomInfo *atom_of(CPrinter *p, const IrOp *op) {
 }
 
 static void atom_into(CPrinter *p, const IrOp *op, const char *address) {
-    const AtomInfo *atom = atom_of(p, op);
+    const AtomInfo *atom = note_atom(p, op);
     if (!atom) return;
     const char *args = atom_arguments(p, op, atom, address);
     const char *name = c_atom_name(p, atom);
@@ -299,7 +299,7 @@ static void atom_into(CPrinter *p, const IrOp *op, const char *address) {
 
 /* An atom of several results: each gets a variable before the call. */
 void c_atom(CPrinter *p, const IrOp *op) {
-    const AtomInfo *atom = atom_of(p, op);
+    const AtomInfo *atom = note_atom(p, op);
     if (!atom) return;
     const char *places = "";
     for (unsigned i = 0; i < op->result_count; i++) {

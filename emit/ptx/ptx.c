@@ -79,7 +79,7 @@ typedef struct {
 
 /* The newest language that an instruction of the module asks for; 0: the architecture's first. */
 static void ask_version(void *context, IrOp *op) {
-    const AtomInfo *atom = op->opcode == IR_ATOM ? atom_find(ir_attr_str(op, "name", "")) : NULL;
+    const AtomInfo *atom = atom_of(op);
     unsigned *version = context;
     enum { OF_SENDS = 81 };
     if (atom && atom->version > *version) *version = atom->version;

@@ -34,7 +34,7 @@ static bool issues_boxes(const IrBlock *region) {
 static bool multiplies(const IrBlock *block, bool by_warpgroups) {
     for (const IrOp *op = block->first; op; op = op->next) {
         if (by_warpgroups && op->opcode == IR_WGMMA) return true;
-        if (op->opcode == IR_ATOM && strncmp(ir_attr_str(op, "name", ""), "mma.", 4) == 0) return true;
+        if (op->opcode == IR_ATOM && ir_atom_multiplies(ir_op_atom(op))) return true;
         for (unsigned r = 0; r < op->region_count; r++)
             if (op->regions[r] && multiplies(op->regions[r], by_warpgroups)) return true;
     }

@@ -228,7 +228,7 @@ static void atom_operands(Ptx *p, const IrOp *op, const AtomInfo *atom, AtomCall
 }
 
 void ptx_atom(Ptx *p, const IrOp *op) {
-    const AtomInfo *atom = atom_find(ir_attr_str(op, "name", ""));
+    const AtomInfo *atom = atom_of(op);
     AtomCall c = {.constraints = ""};
     if (!atom) {
         ptx_fail(p, op, "an instruction that atoms.def does not have");

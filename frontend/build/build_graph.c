@@ -87,7 +87,7 @@ static void build_return(Build *c) {
 }
 
 void build_operator(Build *c) {
-    if (c->block->precision_name) ir_func_set_str(c->f, IR_FN_PRECISION, c->block->precision_name);
+    if (c->block->precision_name) ir_func_set_enum(c->f, IR_FN_PRECISION, ir_enum_find(IR_ENUM_PRECISION, c->block->precision_name));
     build_symbols(c);
     build_inputs(c);
     for (size_t i = 0; i < c->block->decl_count && c->ok; i++)

@@ -18,7 +18,7 @@ static bool flag(const Expr *e, const char *name) {
 
 static void set_precision(const Expr *e, IrOp *op) {
     const Expr *v = attribute(e, "precision");
-    if (v && v->value.kind == CONST_STRING) ir_attr_set_str(op, "precision", v->value.s);
+    if (v && v->value.kind == CONST_STRING) ir_set_precision(op, (IrPrecision)ir_enum_find(IR_ENUM_PRECISION, v->value.s));
 }
 
 /* The axis that is summed over: the only one of a vector. */

@@ -141,8 +141,7 @@ static void loop_hints(Build *c, IrOp *op, const LoopInfo *info) {
 
 static void loop_attributes(Build *c, IrOp *op, const LoopInfo *info) {
     loop_hints(c, op, info);
-    const char *grid = info->grid_axis == 'x' ? "grid.x" : info->grid_axis == 'y' ? "grid.y" : "grid.z";
-    if (op->opcode == IR_PARALLEL && info->grid_axis) ir_attr_set_str(op, "axis", grid);
+    if (op->opcode == IR_PARALLEL && info->grid_axis) ir_set_grid(op, (IrGrid)(IR_GRID_X + info->grid_axis - 'x'));
     if (op->opcode == IR_FOR && info->pipeline) ir_attr_set_int(op, "pipeline", info->stages > 0 ? info->stages : 2);
     if (op->opcode == IR_FOR && info->unroll) ir_attr_set_int(op, "unroll", info->factor > 0 ? info->factor : -1);
 }

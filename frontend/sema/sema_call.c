@@ -1,5 +1,4 @@
 /* Operations: arguments sorted to parameters, and the type rules of builtins.def. */
-#include "precision.h"
 #include "sema_internal.h"
 
 #include <math.h>
@@ -614,7 +613,7 @@ static bool check_precision(Sema *s, Expr *e, Dtype factors) {
     const char *name = op && op->precision_name ? op->precision_name : "f32";
     const Precision *least = precision_find(name);
     bool factors_count = least && (p->bits >= least->bits || ldexp(1, -p->bits) <= dtype_unit_roundoff(factors));
-    bool sums_count = precision_sums(p->name) >= 24 || precision_sums(p->name) >= precision_sums(name);
+    bool sums_count = p->sums >= 24 || (least && p->sums >= least->sums);
     if (!op || !least || !dtype_is_float(factors) || (factors_count && sums_count)) return true;
     diag_report(s->diags, DIAG_precision_too_low, e->span, p->name, op->name, name);
     return false;

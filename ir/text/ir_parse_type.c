@@ -258,7 +258,8 @@ static bool parse_attr_value(Parser *p, IrAttr *attr, const IrAttrSpec *spec) {
 static bool find_spec(const IrOpInfo *info, const char *key, IrAttrSpec *spec) {
     if (info) return ir_attr_spec_find(info, key, spec);
     const IrFuncAttrInfo *row = ir_func_attr_find(key);
-    if (row) *spec = (IrAttrSpec){.kind = row->kind, .optional = true};
+    if (row)
+        *spec = (IrAttrSpec){.kind = row->kind, .optional = true, .set = row->kind == IR_ATTR_ENUM ? ir_enum_named(key) : IR_ENUM_KIND};
     return row;
 }
 

@@ -300,9 +300,9 @@ static bool check_extract(Verifier *v, const IrOp *op) {
 /* ---- Hardware instructions ---- */
 
 static const struct {
-    const char *name, *results, *operands;
-} atoms[] = {
-#define ATOM(id, name, results, operands, ptx, is_volatile, version, summary) {name, results, operands},
+    const char *results, *operands;
+} atoms[IR_ATOM_COUNT] = {
+#define ATOM(id, name, results, operands, ptx, is_volatile, version, summary) [IR_ATOM_##id] = {results, operands},
 #include "atoms.def"
 #undef ATOM
 };
@@ -346,10 +346,8 @@ static bool check_atom_operands(Verifier *v, const IrOp *op, const char *classes
 }
 
 static bool check_atom(Verifier *v, const IrOp *op) {
-    const char *name = ir_attr_str(op, "name", "");
-    size_t row = 0;
-    while (row < COUNT_OF(atoms) && strcmp(atoms[row].name, name) != 0) row++;
-    NEED(v, op, row < COUNT_OF(atoms), "there is no instruction %s in atoms.def", name);
+    const IrAtom row = ir_op_atom(op);
+    NEED(v, op, atoms[row].results, "%s is no instruction of atoms.def", ir_enum_word(IR_ENUM_ATOM, row));
     unsigned at = 0;
     for (const char *classes = atoms[row].results; classes[strspn(classes, " ")]; at++) {
         bool shared = false;

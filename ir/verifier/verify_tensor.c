@@ -161,7 +161,7 @@ static bool check_buf_gemm_shape(Verifier *v, const IrOp *op, const IrType *a, c
 }
 
 static bool is_wgmma(const IrOp *op) {
-    return op->opcode == IR_BUF_GEMM && strncmp(ir_attr_str(op, "atom", ""), "wgmma.", 6) == 0;
+    return op->opcode == IR_BUF_GEMM && ir_atom_is_wgmma(ir_op_atom(op));
 }
 
 /* Accumulators in flight: nobody looks at them before they have been waited for. */
@@ -180,9 +180,12 @@ static bool check_buf_gemm(Verifier *v, const IrOp *op) {
     NEED(v, op, (a->kind == IR_TYPE_BUF || registers) && b->kind == IR_TYPE_BUF, "the factors are buffers");
     NEED(v, op, ir_type_is_index(op->operands[1]->type) && ir_type_is_index(op->operands[3]->type), "stages are index values");
     NEED(v, op, acc->kind == IR_TYPE_TILE && op->operands[4]->type == acc, "the result has the accumulator's type");
-    const char *bounds = ir_attr_str(op, "bounds", "");
-    NEED(v, op, strspn(bounds, "mn01234567") == strlen(bounds) && op->operand_count == 5 + 2 * strlen(bounds),
-         "each letter of `bounds` has a lower and an upper bound");
+    const IrAttr *bounds = ir_attr(op, "bounds");
+    size_t bounded = bounds ? bounds->count : 0;
+    NEED(v, op, op->operand_count == 5 + 2 * bounded, "each axis of `bounds` has a lower and an upper bound");
+    for (size_t i = 0; i < bounded; i++)
+        NEED(v, op, bounds->ints[i] >= (i ? bounds->ints[i - 1] + 1 : 0) && bounds->ints[i] < (int64_t)acc->rank,
+             "`bounds` names axes of the result in order");
     for (unsigned i = 5; i < op->operand_count; i++) NEED(v, op, ir_type_is_index(op->operands[i]->type), "bounds are index values");
     return check_buf_gemm_shape(v, op, a, b, acc) && (!is_wgmma(op) || check_in_flight(v, op));
 }

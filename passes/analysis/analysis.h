@@ -3,6 +3,7 @@
 #define PASSES_ANALYSIS_ANALYSIS_H
 
 #include "passes.h"
+#include "plan.h"
 #include "pointer_table.h"
 #include "presence.h"
 #include "query.h"

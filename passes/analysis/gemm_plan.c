@@ -1,29 +1,28 @@
 #include "gemm_plan.h"
 
 #include "layout.h"
-#include "precision.h"
 
 #include <string.h>
 
 /* What multiplies: rows and columns that one warp covers at least, the depth of a step. The first
  * row that fits is taken. */
 static const GemmAtom atoms[] = {
-    {"mma.m16n8k16.f32.f16", DTYPE_F16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA, 24, 0, false},
-    {"mma.m16n8k16.f32.bf16", DTYPE_BF16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA, 24, 0, false},
-    {"mma.m16n8k8.f32.tf32", DTYPE_F32, DTYPE_F32, 16, 16, 8, false, TARGET_MMA, 24, 11, false},
-    {"mma.m16n8k32.s32.s8", DTYPE_I8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA, 32, 0, false},
-    {"mma.m16n8k32.s32.u8", DTYPE_U8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA, 32, 0, false},
-    {"mma.m16n8k32.f32.e4m3", DTYPE_F8E4M3, DTYPE_F32, 16, 16, 32, true, TARGET_MMA_F8, 14, 0, false},
-    {"mma.m16n8k32.f32.e5m2", DTYPE_F8E5M2, DTYPE_F32, 16, 16, 32, true, TARGET_MMA_F8, 14, 0, false},
+    {IR_ATOM_MMA_M16N8K16_F32_F16, DTYPE_F16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA, 24, 0, false},
+    {IR_ATOM_MMA_M16N8K16_F32_BF16, DTYPE_BF16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA, 24, 0, false},
+    {IR_ATOM_MMA_M16N8K8_F32_TF32, DTYPE_F32, DTYPE_F32, 16, 16, 8, false, TARGET_MMA, 24, 11, false},
+    {IR_ATOM_MMA_M16N8K32_S32_S8, DTYPE_I8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA, 32, 0, false},
+    {IR_ATOM_MMA_M16N8K32_S32_U8, DTYPE_U8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA, 32, 0, false},
+    {IR_ATOM_MMA_M16N8K32_F32_E4M3, DTYPE_F8E4M3, DTYPE_F32, 16, 16, 32, true, TARGET_MMA_F8, 14, 0, false},
+    {IR_ATOM_MMA_M16N8K32_F32_E5M2, DTYPE_F8E5M2, DTYPE_F32, 16, 16, 32, true, TARGET_MMA_F8, 14, 0, false},
 };
 /* The same for warpgroups, whose warps lie one below the other. */
 static const GemmAtom wide_atoms[] = {
-#define WGMMA(name, types, in, acc, depth, columns, sums, k_major, bits, registers)                                                        \
-    {name, DTYPE_##in, DTYPE_##acc, 16, columns, depth, k_major, TARGET_WGMMA | TARGET_TMA, sums, bits, registers},
+#define WGMMA(id, name, types, in, acc, depth, columns, sums, k_major, bits, registers)                                                    \
+    {IR_ATOM_##id, DTYPE_##in, DTYPE_##acc, 16, columns, depth, k_major, TARGET_WGMMA | TARGET_TMA, sums, bits, registers},
 #include "wgmma.def"
 #undef WGMMA
 };
-static const GemmAtom fma_atom = {"fma", DTYPE_NONE, DTYPE_NONE, 4, 32, 4, false, 0, 0, 0, false};
+static const GemmAtom fma_atom = {IR_ATOM_FMA, DTYPE_NONE, DTYPE_NONE, 4, 32, 4, false, 0, 0, 0, false};
 
 static const GemmAtom *find_atom(const GemmAtom *list, size_t count, const Target *target, const GemmShape *s) {
     for (size_t i = 0; i < count; i++) {
@@ -63,16 +62,15 @@ GemmShape gemm_shape(const IrOp *gemm) {
     s.m = ir_type_extent(acc, acc->rank - 2);
     s.n = ir_type_extent(acc, acc->rank - 1);
     s.k = ir_type_extent(a, a->rank - (ir_attr_bool(gemm, "trans_a") ? 2 : 1));
-    const char *name = ir_attr_str(gemm, "precision", NULL);
-    const Precision *precision = name ? precision_find(name) : NULL;
-    s.sums = precision_sums(name);
+    const Precision *precision = ir_op_precision(gemm);
+    s.sums = precision ? precision->sums : 24;
     s.bits = precision && precision->bits < 24 ? precision->bits : 0;
     s.k_major = !ir_attr_bool(gemm, "trans_a") && ir_attr_bool(gemm, "trans_b");
     return s;
 }
 
 static GemmPlan divided(const GemmAtom *atom, const GemmShape *s, int64_t warps, int64_t wm) {
-    GemmPlan plan = {.atom = atom->name, .m = s->m, .n = s->n, .k = s->k};
+    GemmPlan plan = {.atom = atom->atom, .m = s->m, .n = s->n, .k = s->k};
     plan.warps = warps, plan.wm = wm, plan.wn = warps / wm;
     plan.pad_m = pad_extent(s->m, atom->rows * wm);
     plan.pad_n = pad_extent(s->n, atom->columns * plan.wn);
@@ -175,23 +173,23 @@ GemmWarps gemm_warps_wgmma(int64_t m) {
 /* ---- Plans ---- */
 
 bool gemm_plan_is_mma(const GemmPlan *plan) {
-    return strcmp(plan->atom, "fma") != 0;
+    return plan->atom != IR_ATOM_FMA;
 }
 
 bool gemm_plan_is_wgmma(const GemmPlan *plan) {
-    return strncmp(plan->atom, "wgmma.", 6) == 0;
+    return ir_atom_is_wgmma(plan->atom);
 }
 
 int64_t gemm_plan_depth(const GemmPlan *plan) {
     for (size_t i = 0; i < COUNT_OF(wide_atoms); i++)
-        if (strcmp(plan->atom, wide_atoms[i].name) == 0) return wide_atoms[i].depth;
+        if (plan->atom == wide_atoms[i].atom) return wide_atoms[i].depth;
     for (size_t i = 0; i < COUNT_OF(atoms); i++)
-        if (strcmp(plan->atom, atoms[i].name) == 0) return atoms[i].depth;
+        if (plan->atom == atoms[i].atom) return atoms[i].depth;
     return 1;
 }
 
 void gemm_plan_set(IrOp *op, const GemmPlan *plan) {
-    ir_attr_set_str(op, "atom", plan->atom);
+    ir_set_atom(op, plan->atom);
     int64_t shape[] = {plan->m, plan->n, plan->k, plan->pad_m, plan->pad_n, plan->pad_k};
     int64_t warps[] = {plan->wm, plan->wn};
     ir_attr_set_ints(op, "shape", COUNT_OF(shape), shape);
@@ -200,5 +198,5 @@ void gemm_plan_set(IrOp *op, const GemmPlan *plan) {
 
 GemmPlan gemm_plan_get(const IrOp *op) {
     const int64_t *s = ir_attr(op, "shape")->ints, *w = ir_attr(op, "warps")->ints;
-    return (GemmPlan){ir_attr_str(op, "atom", "fma"), s[0], s[1], s[2], w[0] * w[1], w[0], w[1], s[3], s[4], s[5]};
+    return (GemmPlan){ir_op_atom(op), s[0], s[1], s[2], w[0] * w[1], w[0], w[1], s[3], s[4], s[5]};
 }

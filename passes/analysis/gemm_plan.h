@@ -5,14 +5,14 @@
 #include "passes.h"
 
 typedef struct {
-    const char *atom;      /* a row of atoms.def, or "fma" */
+    IrAtom atom;           /* of warps, of warpgroups, or fma */
     int64_t m, n, k;       /* of the tile */
     int64_t warps, wm, wn; /* warps in all, along m, along n */
     int64_t pad_m, pad_n, pad_k;
 } GemmPlan;
 
 typedef struct {
-    const char *name; /* as in GemmPlan */
+    IrAtom atom;
     Dtype in, acc;
     int64_t rows, columns, depth; /* what a warp covers at least; a step along k */
     bool k_major;                 /* both factors must be contiguous along k */

@@ -188,18 +188,13 @@ Presence presence_of_product(PassContext *ctx, IrOp *gemm) {
     return of_factors(presence_cache(ctx), gemm);
 }
 
-/* The result's axis that a letter of buf.gemm's `bounds` names. */
-static unsigned bound_axis(char letter, unsigned rank) {
-    return letter == 'm' ? rank - 2 : letter == 'n' ? rank - 1 : (unsigned)(letter - '0');
-}
-
 /* Operands in buffers: what was absent in them stands with the op. */
 static Presence of_buf_gemm(PresenceCache *c, IrOp *op) {
     Presence p = presence_in(c, op->operands[4]);
-    const char *bounds = ir_attr_str(op, "bounds", "");
-    for (unsigned i = 0; bounds[i]; i++) {
+    const IrAttr *bounds = ir_attr(op, "bounds");
+    for (unsigned i = 0; bounds && i < bounds->count; i++) {
         PresenceAxis given = {ir_aff_of(c->ctx->module, op->operands[5 + 2 * i]), ir_aff_of(c->ctx->module, op->operands[6 + 2 * i])};
-        PresenceAxis *axis = &p.axes[bound_axis(bounds[i], p.rank)];
+        PresenceAxis *axis = &p.axes[bounds->ints[i]];
         *axis = presence_meet(c->affs, *axis, given);
     }
     return p;

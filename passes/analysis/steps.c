@@ -69,8 +69,8 @@ IrOp *step_repeat(IrFunc *func, const Aff *times, const char *name) {
 
 void steps_make_room(IrModule *m, int64_t step, int64_t count) {
     for (IrFunc *g = m->first; g; g = g->next) {
-        int64_t own = ir_func_int(g, IR_FN_STEP, 0);
-        if (g->level == IR_LEVEL_TILE && own > step) ir_func_set_int(g, IR_FN_STEP, own + count);
+        int64_t own = ir_step_order(g);
+        if (g->level == IR_LEVEL_TILE && own > step) ir_step_move(g, own + count);
     }
 }
 
@@ -83,8 +83,7 @@ const char *step_new_name(const IrModule *m, const char *of, const char *what) {
 
 void step_name(IrFunc *func, const char *name, int64_t step) {
     func->name = name;
-    ir_func_set_str(func, IR_FN_KERNEL, name);
-    ir_func_set_int(func, IR_FN_STEP, step);
+    ir_step_set(func, name, step);
 }
 
 bool is_plain_nest(const OpList *ops, const IrBlock *inner) {

@@ -198,14 +198,14 @@ static void walk_send(BarrierCheck *r, State *s, const IrOp *op) {
 
 /* ldmatrix, stmatrix: lanes give the addresses of rows of 16 bytes, which the whole warp reads or writes. */
 static void walk_matrices(BarrierCheck *r, State *s, const IrOp *op) {
-    const char *name = ir_attr_str(op, "name", "");
+    const IrAtom atom = ir_op_atom(op);
     if (!in_shared(op->operands[0])) return;
-    bool writes = strncmp(name, "stmatrix.x", 10) == 0;
-    if (!writes && strncmp(name, "ldmatrix.x", 10) != 0) {
+    bool writes = ir_atom_stores(atom);
+    if (!ir_atom_matrices(atom)) {
         barrier_check_fail(r, op, NULL, "it is not known what this instruction reads");
         return;
     }
-    int64_t lanes = (name[10] - '0') * 8;
+    int64_t lanes = ir_atom_matrices(atom) * 8;
     size_t count, kept = 0;
     Access a = {op->operands[0], op->operands[1], 16};
     bool known = barrier_check_places(r, op, &a, NULL, r->reaches, &count);

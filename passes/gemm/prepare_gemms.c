@@ -20,7 +20,6 @@
 #include "analysis/analysis.h"
 #include "analysis/exponentials.h"
 #include "analysis/gemm_plan.h"
-#include "precision.h"
 
 #include <math.h>
 
@@ -135,8 +134,7 @@ static IrValue *further_product(Prepare *p, IrValue *a, IrValue *b, IrValue *acc
     IrOp *op = ir_op_create(&p->b, IR_TILE_GEMM, 3, (IrValue *[]){a, b, acc}, 1, NULL);
     ir_attr_set_bool(op, "trans_a", ir_attr_bool(p->gemm, "trans_a"));
     ir_attr_set_bool(op, "trans_b", ir_attr_bool(p->gemm, "trans_b"));
-    const char *precision = ir_attr_str(p->gemm, "precision", NULL);
-    if (precision) ir_attr_set_str(op, "precision", precision);
+    ir_attr_copy(op, p->gemm, "precision");
     return ir_result(op, 0);
 }
 
@@ -161,13 +159,12 @@ static void split_factors(Prepare *p, Dtype dtype) {
 }
 
 static void lower_precision(Prepare *p) {
-    const char *name = ir_attr_str(p->gemm, "precision", NULL);
-    const Precision *precision = name ? precision_find(name) : NULL;
-    if (precision_sums(name) >= 24) ir_attr_remove(p->gemm, "precision"); /* else the choice of atoms asks */
+    const Precision *precision = ir_op_precision(p->gemm);
+    if (precision && precision->sums >= 24) ir_attr_remove(p->gemm, "precision"); /* else the choice of atoms asks */
     bool single = p->gemm->operands[0]->type->dtype == DTYPE_F32 && p->gemm->results[0].type->dtype == DTYPE_F32;
     bool plain = !precision || precision->bits >= 24 || !single;
     if (plain || !target_has(p->ctx->target, TARGET_MMA)) return;
-    if (precision->factors == DTYPE_F32) ir_attr_set_str(p->gemm, "precision", "tf32");
+    if (precision->factors == DTYPE_F32) ir_set_precision(p->gemm, IR_PRECISION_TF32);
     if (precision->parts > 1) {
         split_factors(p, precision->factors);
         return;

@@ -111,13 +111,13 @@ static Operand operand_of(PassContext *ctx, const Ring *ring, IrBlock *block, co
 }
 
 /* Lanes that are absent in the operands are so in the result: as operands of buf.gemm from number `count`
- * on, as letters in `letters`. */
-static unsigned add_bounds(Staging *s, IrBuilder *b, IrOp *gemm, IrValue **operands, unsigned count, char *letters) {
+ * on, a pair for each of the axes. How many. */
+static unsigned add_bounds(Staging *s, IrBuilder *b, IrOp *gemm, IrValue **operands, unsigned count, int64_t *axes) {
     unsigned rank = gemm->results[0].type->rank;
     Presence p = presence_of_product(s->ctx, gemm);
     for (unsigned i = 0; i < rank; i++) {
         if (!p.axes[i].hi) continue;
-        *letters++ = i + 2 == rank ? 'm' : i + 1 == rank ? 'n' : (char)('0' + i);
+        *axes++ = i;
         operands[count++] = ir_aff_emit(b, p.axes[i].lo);
         operands[count++] = ir_aff_emit(b, p.axes[i].hi);
     }
@@ -157,16 +157,16 @@ static IrOp *replace_gemm(Staging *s, IrOp *gemm, const Operand *o, IrValue *sta
     b.span = gemm->span;
     GemmPlan plan = plan_of(s, gemm);
     IrValue *operands[5 + 2 * STAGE_MAX_RANK] = {NULL, NULL, NULL, NULL, gemm->operands[2]};
-    char letters[STAGE_MAX_RANK + 1] = "";
+    int64_t axes[STAGE_MAX_RANK];
     for (unsigned i = 0; i < 2; i++) {
         operands[2 * i] = o[i].buf;
         operands[2 * i + 1] =
             (o[i].twin ? o[i].twin : &o[i])->fill == FILL_AHEAD ? stage_first_matrix(&b, &o[i], stage) : ir_const_index(&b, 0);
     }
     store_operands(&b, o, 2, FILL_INSIDE);
-    unsigned count = add_bounds(s, &b, gemm, operands, 5, letters);
+    unsigned count = add_bounds(s, &b, gemm, operands, 5, axes);
     IrOp *op = ir_op_create(&b, IR_BUF_GEMM, count, operands, 1, &gemm->results[0].type);
-    if (*letters) ir_attr_set_str(op, "bounds", letters);
+    if (count > 5) ir_attr_set_ints(op, "bounds", (count - 5) / 2, axes);
     ir_attr_set_bool(op, "trans_a", o[0].trans);
     ir_attr_set_bool(op, "trans_b", o[1].trans);
     set_leading(op, "lead_a", o[0].value->type);

@@ -347,7 +347,7 @@ static void map_func(PassContext *ctx, IrFunc *f) {
             make_serial(ops.data[i]);
         }
     bool cuda = ctx->target->kind == TARGET_CUDA;
-    ir_func_set_str(f, IR_FN_TARGET, cuda ? "cuda" : "cpu");
+    ir_func_set_enum(f, IR_FN_TARGET, cuda ? IR_TARGET_CUDA : IR_TARGET_CPU);
     if (!cuda) {
         if (nest.depth) map_to_cores(ctx, &nest);
         return;

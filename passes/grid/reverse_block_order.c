@@ -73,10 +73,9 @@ static bool reads_once(const PassContext *ctx, const IrFunc *f) {
 }
 
 static bool is_read_before(const PassContext *ctx, const IrFunc *f, const char *tensor) {
-    int64_t step = ir_func_int(f, IR_FN_STEP, 0);
+    int64_t step = ir_step_order(f);
     for (const IrFunc *g = ctx->module->first; g; g = g->next)
-        if (g->level == IR_LEVEL_TILE && g->state == IR_STATE_STATIC && ir_func_int(g, IR_FN_STEP, 0) < step &&
-            goes_forward(ctx, g, tensor))
+        if (g->level == IR_LEVEL_TILE && g->state == IR_STATE_STATIC && ir_step_order(g) < step && goes_forward(ctx, g, tensor))
             return true;
     return false;
 }

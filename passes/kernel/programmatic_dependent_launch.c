@@ -149,14 +149,14 @@ bool pass_programmatic_dependent_launch(PassContext *ctx) {
     int64_t first = INT64_MAX, last = 0;
     if (!target_has(ctx->target, TARGET_CLUSTER)) return true;
     for (const IrFunc *f = ctx->module->first; f; f = f->next) {
-        int64_t step = ir_func_int(f, IR_FN_STEP, 0);
+        int64_t step = ir_step_order(f);
         if (f->level != IR_LEVEL_KERNEL) continue;
         first = step < first ? step : first;
         last = step > last ? step : last;
     }
     bool releases = RELEASE && !multiplies(ctx->module);
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
-        int64_t step = ir_func_int(f, IR_FN_STEP, 0);
+        int64_t step = ir_step_order(f);
         if (f->level != IR_LEVEL_KERNEL || is_together(f)) continue;
         if (step < last && releases) release_in(f);
         if (step > first && !ir_func_has(f, IR_FN_DEPENDENT)) wait_in(ctx, f);

@@ -294,10 +294,10 @@ static LanePart ldmatrix_lane(Lower *x, bool swap, int64_t across) {
     return (LanePart){dist_base(x, &row, 0), dist_base(x, &column, 0)};
 }
 
-static IrValue *atom(Lower *x, IrBuilder *b, const char *name, unsigned count, IrValue *const *operands, Dtype dtype) {
+static IrValue *atom(Lower *x, IrBuilder *b, IrAtom which, unsigned count, IrValue *const *operands, Dtype dtype) {
     const IrType *type = ir_type_vec(x->module, dtype, 4);
     IrOp *op = ir_op_create(b, IR_ATOM, count, operands, 1, &type);
-    ir_attr_set_str(op, "name", name);
+    ir_set_atom(op, which);
     return ir_result(op, 0);
 }
 
@@ -384,9 +384,9 @@ static IrValue *load_fragments(const Product *p, IrBuilder *b, unsigned which, I
         IrValue *row = index_add(&inner, lane.row, rows_are_k ? k : along);
         IrValue *column = index_add(&inner, lane.column, rows_are_k ? along : k);
         IrValue *operands[2] = {buf->shared, index_add(&inner, place, buffer_offset(&inner, buf, row, column))};
-        value = atom(x, &inner, transposed ? "ldmatrix.x4.trans" : "ldmatrix.x4", 2, operands, DTYPE_U32);
+        value = atom(x, &inner, transposed ? IR_ATOM_LDMATRIX_X4_TRANS : IR_ATOM_LDMATRIX_X4, 2, operands, DTYPE_U32);
     }
-    if (buf->dtype == DTYPE_F32) value = atom(x, &inner, "cvt.tf32.x4", 1, &value, DTYPE_U32);
+    if (buf->dtype == DTYPE_F32) value = atom(x, &inner, IR_ATOM_CVT_TF32_X4, 1, &value, DTYPE_U32);
     ir_yield(&inner, 1, &value);
     return ir_result(map, 0);
 }

@@ -26,7 +26,7 @@ static IrOp *product_beside(IrOp *op, bool behind) {
 
 static bool same_plan(const IrOp *first, const IrOp *second) {
     GemmPlan a = gemm_plan_get(first), b = gemm_plan_get(second);
-    return gemm_plan_is_mma(&a) && strcmp(a.atom, b.atom) == 0 && a.pad_m == b.pad_m && a.pad_n == b.pad_n && a.pad_k == b.pad_k &&
+    return gemm_plan_is_mma(&a) && a.atom == b.atom && a.pad_m == b.pad_m && a.pad_n == b.pad_n && a.pad_k == b.pad_k &&
            a.warps == b.warps && a.wm == b.wm && a.wn == b.wn;
 }
 

@@ -131,7 +131,7 @@ static bool find(ClusterScan *s) {
 static void make_sibling(ClusterScan *s) {
     IrModule *m = s->ctx->module;
     const char *name = s->func->name;
-    int64_t step = ir_func_int(s->func, IR_FN_STEP, 0), lanes = BLOCKS * s->ctx->target->row_chunk;
+    int64_t step = ir_step_order(s->func), lanes = BLOCKS * s->ctx->target->row_chunk;
     steps_make_room(m, step, 1);
     IrFunc *together = ir_func_clone(s->func, name);
     step_name(s->func, name, step);

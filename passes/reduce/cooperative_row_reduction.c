@@ -436,8 +436,8 @@ static bool find(Rows *r, IrFunc *a) {
     if (!b || f->level != IR_LEVEL_TILE || b->level != IR_LEVEL_TILE || !t->sms || !t->l2_bytes || t->threads_sm < r->shape->threads)
         return false;
     if (param_named(a, "num_sms")) return false; /* a size that is called so */
-    int64_t step = ir_func_int(a, IR_FN_STEP, 0);
-    if (ir_func_int(f, IR_FN_STEP, 0) != step + 1 || ir_func_int(b, IR_FN_STEP, 0) != step + 2) return false;
+    int64_t step = ir_step_order(a);
+    if (ir_step_order(f) != step + 1 || ir_step_order(b) != step + 2) return false;
     if (!read_part(r, a) || !read_finish(r, f)) return false;
     if (may_pipeline(r)) r->shape = &pipelined_shape;
     r->part_row = r->stores[0]->operands[2 + r->row_axis];
@@ -701,7 +701,7 @@ static IrFunc *add_step(const Rows *r, IrFunc *of, const char *what) {
 static void keep(Rows *r) {
     IrModule *m = r->ctx->module;
     IrFunc *old[] = {r->part.func, r->finish.func, r->map.func};
-    int64_t step = ir_func_int(old[0], IR_FN_STEP, 0);
+    int64_t step = ir_step_order(old[0]);
     r->used = derived_symbol(m, "kept", used_with(r, aff_sym(m->affs, "num_sms")));
     if (!r->shape->pipelined) r->counters = param_new_name(m, "arrived");
     for (unsigned i = 0; i < r->fold_count; i++) r->sums[i] = param_new_name(m, arena_printf(m->arena, "%s_all", r->partials[i]));
@@ -721,7 +721,7 @@ static void keep(Rows *r) {
         step_repeat(old[i], aff_sub(m->affs, aff_const(m->affs, 1), r->used.name), "alone");
     }
     IrFunc *all[] = {old[0], zeros, shares, old[1], old[2], kept}; /* as they stand in the module */
-    for (unsigned i = 0; i < COUNT_OF(all); i++) ir_func_set_int(all[i], IR_FN_STEP, step + (int64_t)i);
+    for (unsigned i = 0; i < COUNT_OF(all); i++) ir_step_move(all[i], step + (int64_t)i);
 }
 
 bool pass_cooperative_row_reduction(PassContext *ctx) {

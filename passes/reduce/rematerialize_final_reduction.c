@@ -111,8 +111,7 @@ static IrFunc *only_user(const Rematerialize *n) {
     for (IrFunc *g = n->ctx->module->first; g; g = g->next)
         for (unsigned i = 0; i < n->count && g->level == IR_LEVEL_TILE && g != n->finish; i++) {
             if (!uses(g, value_name(n, i))) continue;
-            if ((user && user != g) || g->state != IR_STATE_OPEN || ir_func_int(g, IR_FN_STEP, 0) <= ir_func_int(n->finish, IR_FN_STEP, 0))
-                return NULL;
+            if ((user && user != g) || g->state != IR_STATE_OPEN || ir_step_order(g) <= ir_step_order(n->finish)) return NULL;
             user = g;
         }
     return user;
@@ -133,9 +132,9 @@ static bool same_conditions(const Rematerialize *n, const OpList *ops) {
 
 /* Does a step between the two write what the finish loads? */
 static bool is_written_between(const Rematerialize *n, const char *name) {
-    int64_t from = ir_func_int(n->finish, IR_FN_STEP, 0), to = ir_func_int(n->map, IR_FN_STEP, 0);
+    int64_t from = ir_step_order(n->finish), to = ir_step_order(n->map);
     for (const IrFunc *g = n->ctx->module->first; g; g = g->next) {
-        int64_t step = ir_func_int(g, IR_FN_STEP, 0);
+        int64_t step = ir_step_order(g);
         const IrValue *memory = step > from && step < to ? param_named(g, name) : NULL;
         if (memory && is_stored_to((IrValue *)memory)) return true;
     }
@@ -231,7 +230,7 @@ static void make_sibling(const Rematerialize *n, IrFunc *func) {
 
 static void repeat(const Rematerialize *n) {
     IrModule *m = n->ctx->module;
-    int64_t step = ir_func_int(n->map, IR_FN_STEP, 0);
+    int64_t step = ir_step_order(n->map);
     DerivedSymbol chosen = derived_symbol(m, "near", n->used);
     const Aff *apart = aff_sub(m->affs, aff_const(m->affs, 1), chosen.name);
     IrFunc *func = ir_func_clone(n->map, n->map->name);

@@ -293,7 +293,7 @@ static void make_finish(const Fold *f, IrFunc *func) {
 static void fold(Fold *f) {
     IrModule *m = f->ctx->module;
     const char *name = f->func->name;
-    int64_t step = ir_func_int(f->func, IR_FN_STEP, 0);
+    int64_t step = ir_step_order(f->func);
     steps_make_room(m, step, 2);
     add_workspace(f);
     IrFunc *as_it_was = ir_func_clone(f->func, name); /* clones follow the function at once: the steps stand in order */

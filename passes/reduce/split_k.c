@@ -474,7 +474,7 @@ static void split(Split *s) {
     IrModule *m = s->ctx->module;
     AffCtx *c = m->affs;
     const char *name = s->func->name;
-    int64_t step = ir_func_int(s->func, IR_FN_STEP, 0);
+    int64_t step = ir_step_order(s->func);
     for (unsigned i = 0; i < s->loop->result_count; i++) {
         s->pieces[i] = param_new_name(m, arena_printf(m->arena, "pieces%u_", i));
         s->sums[i] = param_new_name(m, arena_printf(m->arena, "sums%u_", i));

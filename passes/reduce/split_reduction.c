@@ -553,7 +553,7 @@ static void widen_readers(const SplitReduction *s) {
 static void split(SplitReduction *s) {
     IrModule *m = s->ctx->module;
     const char *name = s->func->name;
-    int64_t step = ir_func_int(s->func, IR_FN_STEP, 0);
+    int64_t step = ir_step_order(s->func);
     bool in_place = may_stay_in_place(s);
     name_symbols(s);
     steps_make_room(m, step, in_place ? 1 : 2);

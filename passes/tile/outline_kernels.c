@@ -138,13 +138,11 @@ static void outline(PassContext *ctx, IrFunc *f) {
         IrFunc *copy = ir_func_clone(f, name);
         keep_group(ctx, copy, &o, g);
         note_vectors(ctx, copy);
-        ir_func_set_str(copy, IR_FN_KERNEL, name);
-        ir_func_set_int(copy, IR_FN_STEP, g);
+        ir_step_set(copy, name, g);
     }
     keep_group(ctx, f, &o, 0);
     note_vectors(ctx, f);
-    ir_func_set_str(f, IR_FN_KERNEL, f->name);
-    ir_func_set_int(f, IR_FN_STEP, 0);
+    ir_step_set(f, f->name, 0);
 }
 
 bool pass_outline_kernels(PassContext *ctx) {

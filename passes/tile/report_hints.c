@@ -9,7 +9,6 @@
  *   parallel(...) {hints = ["cluster"]}    note[N0610]: hint "cluster" is not followed: ...
  */
 #include "analysis/analysis.h"
-#include "precision.h"
 
 #include <string.h>
 
@@ -45,12 +44,11 @@ static bool multiplies(const IrBlock *body) {
 
 /* A product runs in the precision asked for, or in a higher one that is named here. */
 static void check_precision(PassContext *ctx, const IrOp *gemm) {
-    const char *name = ir_attr_str(gemm, "precision", NULL);
-    const Precision *p = name ? precision_find(name) : NULL;
+    const Precision *p = ir_op_precision(gemm);
     Dtype factors = gemm->operands[0]->type->dtype;
     if (!p || p->bits >= 24) return;
-    const char *hint = arena_printf(ctx->diags->arena, "precision=%s", name);
-    if (precision_sums(name) < 24 && dtype_size(factors) == 1 && target_has(ctx->target, TARGET_WGMMA)) return;
+    const char *hint = arena_printf(ctx->diags->arena, "precision=%s", p->name);
+    if (p->sums < 24 && dtype_size(factors) == 1 && target_has(ctx->target, TARGET_WGMMA)) return;
     if (factors != DTYPE_F32)
         report(ctx, gemm, hint, "factors that are no f32 are multiplied as they are");
     else if (!target_has(ctx->target, TARGET_MMA))

@@ -681,7 +681,7 @@ def kernels(root):
     table += [(f"cp.async {size}", "sm_80", cp_async(size)) for size in (4, 8, 16)]
     table += [(f"shuffle.xor {mask}", "sm_80", shuffle(mask)) for mask in (1, 16, 31)]
     table += [("barrier warpgroup", "sm_80", warpgroups())]
-    for found in rows_of(root, "ir/wgmma.def", r'WGMMA\("([^"]+)", "[^"]+", (\w+), (\w+), (\d+), (\d+), \d+, (true|false), \d+, (true|false)\)'):
+    for found in rows_of(root, "ir/wgmma.def", r'WGMMA\(\w+, "([^"]+)", "[^"]+", (\w+), (\w+), (\d+), (\d+), \d+, (true|false), \d+, (true|false)\)'):
         name, k_major, registers = found[0], found[5] == "true", found[6] == "true"
         row = {"in": found[1].lower(), "acc": found[2].lower(), "depth": int(found[3])}
         for swizzle in (32, 64, 128):

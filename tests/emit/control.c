@@ -1,4 +1,5 @@
 // cc -std=c17 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fopenmp -lm
+#include <stdbool.h>
 #include <stdint.h>
 
 // gcc 12 loses lanes of choices for scratch memory where it splits loops by conditions

@@ -1,6 +1,5 @@
 /* Decodes a graph-level function into nodes at concrete sizes; every complaint is made here. */
 #include "evaluate_build.h"
-#include "precision.h"
 
 #include <math.h>
 #include <string.h>
@@ -201,7 +200,7 @@ static bool find_product(Build *b, Node *node, Node *term) {
     Dtype a = side[0]->shape.dtype, c = side[1]->shape.dtype;
     Dtype from = dtype_unit_roundoff(a) < dtype_unit_roundoff(c) ? a : c;
     if (term->shape.dtype == DTYPE_F64) from = DTYPE_F64; /* multiplied in it */
-    return eval_decode_judge_products(b, node, eval_decode_default_precision(b), from,
+    return eval_decode_judge_products(node, eval_decode_default_precision(b), from,
                                       eval_decode_narrow_float(a) && eval_decode_narrow_float(c));
 }
 

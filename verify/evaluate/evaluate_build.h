@@ -32,8 +32,8 @@ void eval_decode_add_reduced(Node *node, int64_t extent);
 bool eval_decode_reduce(Build *b, Node *node, const IrOp *op);
 bool eval_decode_contract(Build *b, Node *node, const IrOp *op);
 /* Of a sum of products whose factors have the type `from`. */
-bool eval_decode_judge_products(Build *b, Node *node, const char *precision, Dtype from, bool narrow);
-const char *eval_decode_default_precision(const Build *b);
+bool eval_decode_judge_products(Node *node, const Precision *precision, Dtype from, bool narrow);
+const Precision *eval_decode_default_precision(const Build *b);
 bool eval_decode_narrow_float(Dtype dtype);
 
 #endif

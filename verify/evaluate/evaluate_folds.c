@@ -1,6 +1,5 @@
 /* Decodes reductions and products, and by which bound they are judged. */
 #include "evaluate_build.h"
-#include "precision.h"
 
 static bool contains(const IrAttr *list, unsigned rank, unsigned axis, unsigned *position) {
     for (size_t i = 0; list && i < list->count; i++)
@@ -56,14 +55,12 @@ bool eval_decode_narrow_float(Dtype dtype) {
 }
 
 /* Products of factors of which `from` is the most accurate, all of them narrow or not, in a precision. */
-bool eval_decode_judge_products(Build *b, Node *node, const char *precision, Dtype from, bool narrow) {
+bool eval_decode_judge_products(Node *node, const Precision *precision, Dtype from, bool narrow) {
     node->contract = node->is_real;
     if (!node->is_real || from == DTYPE_F64) return true;
-    const Precision *p = precision_find(precision);
-    if (!p) return eval_decode_fail(b, "the evaluator knows no such precision", precision);
-    node->input_unit = ldexp(1, -p->bits);
-    node->core_unit = ldexp(1, 1 - precision_sums(precision));
-    node->in_parts = p->parts > 1 && !narrow;
+    node->input_unit = ldexp(1, -precision->bits);
+    node->core_unit = ldexp(1, 1 - precision->sums);
+    node->in_parts = precision->parts > 1 && !narrow;
     bool lowered = node->input_unit > dtype_unit_roundoff(DTYPE_F32);
     node->tensor_core = lowered || narrow;
     if (node->input_unit <= dtype_unit_roundoff(from)) node->input_unit = 0; /* as stored */
@@ -71,14 +68,15 @@ bool eval_decode_judge_products(Build *b, Node *node, const char *precision, Dty
 }
 
 /* The operator's own precision. */
-const char *eval_decode_default_precision(const Build *b) {
-    return ir_func_str(b->f, IR_FN_PRECISION, "f32");
+const Precision *eval_decode_default_precision(const Build *b) {
+    unsigned own = ir_func_enum(b->f, IR_FN_PRECISION);
+    return ir_precision(own ? own : IR_PRECISION_F32);
 }
 
 static bool contract_precision(Build *b, Node *node, const IrOp *op) {
     Dtype from = node->operands[0]->shape.dtype;
-    return eval_decode_judge_products(b, node, ir_attr_str(op, "precision", eval_decode_default_precision(b)), from,
-                                      eval_decode_narrow_float(from));
+    const Precision *own = ir_op_precision(op);
+    return eval_decode_judge_products(node, own ? own : eval_decode_default_precision(b), from, eval_decode_narrow_float(from));
 }
 
 bool eval_decode_contract(Build *b, Node *node, const IrOp *op) {

@@ -143,7 +143,6 @@ static void decode_inst(Decode *d, Inst *inst, const IrOp *op) {
         if (!inst->operands[i]) machine_trap(m, "operand %u is not defined before its use", i);
     }
     for (unsigned i = 0; i < op->result_count; i++) inst->results[i] = new_slot(d, &op->results[i]);
-    inst->text = ir_attr_str(op, "name", "");
     if (op->opcode == IR_SPECIAL) inst->integers[0] = ir_attr_bool(op, "backwards");
     if (op->opcode == IR_CONST) decode_constant(inst);
     if (op->opcode == IR_SHARED_PTR || op->opcode == IR_BUF_ALLOC || op->opcode == IR_MBAR_ALLOC) make_memory(d, inst);

@@ -63,7 +63,6 @@ struct Inst {
     uint8_t *masks[2];   /* of control flow: the threads inside */
     Cell *carry;         /* room for the values on a loop's back edge */
     int64_t integers[2]; /* decoded attributes, by opcode */
-    const char *text;
 };
 struct Code {
     size_t count;

@@ -352,9 +352,9 @@ static void run_buf_gemm(Machine *m, Inst *inst, const uint8_t *active) {
     multiply(&a, &b, x[4], r);
     memcpy(r->lo, x[4]->lo, sizeof r->lo);
     memcpy(r->hi, x[4]->hi, sizeof r->hi);
-    const char *bounds = ir_attr_str(inst->op, "bounds", "");
-    for (unsigned i = 0; bounds[i]; i++) {
-        unsigned d = bounds[i] == 'm' ? r->rank - 2 : bounds[i] == 'n' ? r->rank - 1 : (unsigned)(bounds[i] - '0');
+    const IrAttr *bounds = ir_attr(inst->op, "bounds");
+    for (unsigned i = 0; bounds && i < bounds->count; i++) {
+        int64_t d = bounds->ints[i];
         r->lo[d] = larger(r->lo[d], x[5 + 2 * i]->cells[0].i);
         r->hi[d] = smaller(r->hi[d], x[6 + 2 * i]->cells[0].i);
     }

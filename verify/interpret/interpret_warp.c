@@ -191,32 +191,48 @@ static void store_matrices(Machine *m, Inst *inst, size_t first, unsigned count,
     }
 }
 
+static void multiply_warp(Machine *m, Inst *inst, size_t first, IrAtom atom) {
+    switch (atom) {
+    case IR_ATOM_MMA_M16N8K16_F32_F16:
+        multiply_fragments(inst, first, DTYPE_F16);
+        break;
+    case IR_ATOM_MMA_M16N8K16_F32_BF16:
+        multiply_fragments(inst, first, DTYPE_BF16);
+        break;
+    case IR_ATOM_MMA_M16N8K8_F32_TF32:
+        multiply_words(inst, first);
+        break;
+    case IR_ATOM_MMA_M16N8K32_S32_S8:
+    case IR_ATOM_MMA_M16N8K32_S32_U8:
+        multiply_bytes(inst, first, atom == IR_ATOM_MMA_M16N8K32_S32_S8);
+        break;
+    case IR_ATOM_MMA_M16N8K32_F32_E4M3:
+    case IR_ATOM_MMA_M16N8K32_F32_E5M2:
+        multiply_f8(inst, first, atom == IR_ATOM_MMA_M16N8K32_F32_E4M3 ? DTYPE_F8E4M3 : DTYPE_F8E5M2);
+        break;
+    default:
+        machine_trap(m, "the interpreter does not know the product %s", ir_enum_word(IR_ENUM_ATOM, atom));
+    }
+}
+
 static void run_atom(Machine *m, Inst *inst, const uint8_t *active) {
-    const char *name = inst->text;
+    const IrAtom atom = ir_op_atom(inst->op);
+    const unsigned matrices = ir_atom_matrices(atom);
+    const bool transposes = ir_atom_transposes(atom);
     for (size_t warp = 0; warp * WARP < m->threads; warp++) {
         if (!any_in_warp(m, active, warp)) continue;
         need_whole_warp(m, active, warp);
         size_t first = warp * WARP;
-        if (strcmp(name, "mma.m16n8k16.f32.f16") == 0)
-            multiply_fragments(inst, first, DTYPE_F16);
-        else if (strcmp(name, "mma.m16n8k16.f32.bf16") == 0)
-            multiply_fragments(inst, first, DTYPE_BF16);
-        else if (strcmp(name, "mma.m16n8k8.f32.tf32") == 0)
-            multiply_words(inst, first);
-        else if (strcmp(name, "cvt.tf32.x4") == 0)
+        if (matrices && ir_atom_stores(atom))
+            store_matrices(m, inst, first, matrices, transposes);
+        else if (matrices)
+            load_matrices(m, inst, first, matrices, transposes);
+        else if (ir_atom_multiplies(atom))
+            multiply_warp(m, inst, first, atom);
+        else if (atom == IR_ATOM_CVT_TF32_X4)
             round_words(inst, first);
-        else if (strncmp(name, "mma.m16n8k32.s32.", 17) == 0)
-            multiply_bytes(inst, first, name[17] == 's');
-        else if (strcmp(name, "mma.m16n8k32.f32.e4m3") == 0)
-            multiply_f8(inst, first, DTYPE_F8E4M3);
-        else if (strcmp(name, "mma.m16n8k32.f32.e5m2") == 0)
-            multiply_f8(inst, first, DTYPE_F8E5M2);
-        else if (strncmp(name, "stmatrix.x", 10) == 0)
-            store_matrices(m, inst, first, (unsigned)(name[10] - '0'), strstr(name, ".trans"));
-        else if (strncmp(name, "ldmatrix.x", 10) == 0)
-            load_matrices(m, inst, first, (unsigned)(name[10] - '0'), strstr(name, ".trans"));
         else
-            machine_trap(m, "the interpreter does not know the instruction %s", name);
+            machine_trap(m, "the interpreter does not know the instruction %s", ir_enum_word(IR_ENUM_ATOM, atom));
     }
 }
 

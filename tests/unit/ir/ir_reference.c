@@ -86,7 +86,7 @@ static void print_atoms(Str *out) {
 
 static void print_words(Str *out) {
     str_append(out, "\n| type | word | meaning |\n| --- | --- | --- |\n");
-    for (unsigned set = 0; set < IR_ENUM_COUNT; set++)
+    for (unsigned set = 0; set < IR_ENUM_ATOM; set++) /* atoms have a table of their own */
         for (unsigned value = 1; value <= ir_enum_count((IrEnum)set); value++)
             str_printf(out, "| %s | `%s` | %s |\n", ir_enum_name((IrEnum)set), ir_enum_word((IrEnum)set, value),
                        ir_enum_summary((IrEnum)set, value));
@@ -104,7 +104,8 @@ static void print_func_attrs(Str *out) {
     static const struct {
         unsigned kind;
         const char *name;
-    } kinds[] = {{IR_ATTR_INT, "integer"}, {IR_ATTR_INTS, "integers"}, {IR_ATTR_STR, "text"}, {IR_ATTR_AFF, "formula"}};
+    } kinds[] = {
+        {IR_ATTR_INT, "integer"}, {IR_ATTR_INTS, "integers"}, {IR_ATTR_STR, "text"}, {IR_ATTR_ENUM, "word"}, {IR_ATTR_AFF, "formula"}};
     str_append(out, "| attribute | type | level | who sets | who reads | meaning |\n| --- | --- | --- | --- | --- | --- |\n");
     for (unsigned i = 0; i < IR_FN_COUNT; i++) {
         const IrFuncAttrInfo *info = ir_func_attr_info(i);

@@ -172,7 +172,7 @@ static void test_kernel(void) {
     rejects(kernel, "%a = atom(%s) {name = \"ldmatrix.x4\"} : vec<4 x u32>", "too few operands");
     rejects(kernel, "atom(%s) {name = \"stmatrix.x4\"}", "too few operands");
     rejects(kernel, "barrier() {scope = \"warpgroup\"}", "the function's warps make no whole warpgroups");
-    rejects(kernel, "%a = atom(%s) {name = \"fly\"} : f32", "there is no instruction fly in atoms.def");
+    rejects(kernel, "%a = atom(%s) {name = \"fma\"} : f32", "fma is no instruction of atoms.def");
     rejects(kernel, "%p = shared.ptr() {offset = 2, bytes = 4} : ptr<f32, shared>", "the offset is not aligned to the element");
     rejects(kernel, "async.wait() {pending = -1}", "pending is from 0 to 63");
 }
