@@ -182,14 +182,22 @@ static bool lies_alike(const IrOp *product, LibraryMatch *m) {
 }
 
 /* Sketches with limits are for the style that asks for them. */
-static bool suits(Design *d, const IrOp *product, LibraryMatch *m, bool limits) {
-    return limits ? m->sketch->limits.len && within_limits(d, m) && lies_alike(product, m) : !m->sketch->limits.len;
+static bool suits(Design *d, const LibraryMatch *m, bool limits) {
+    return limits ? m->sketch->limits.len && within_limits(d, m) : !m->sketch->limits.len;
 }
 
-static bool find_match(Design *d, const IrOp *product, LibraryMatch *m, bool limits) {
-    for (size_t i = 0; i < library_count(); i++)
-        if (matches(product, d->library[i], m) && suits(d, product, m, limits)) return true;
-    return false;
+/* The first whose right factor lies as this one does, else the first. */
+static bool find_match(Design *d, const IrOp *product, LibraryMatch *found, bool limits) {
+    LibraryMatch m;
+    bool any = false;
+    for (size_t i = 0; i < library_count(); i++) {
+        if (!matches(product, d->library[i], &m) || !suits(d, &m, limits)) continue;
+        bool alike = lies_alike(product, &m);
+        if (alike || !any) *found = m;
+        if (alike) return true;
+        any = true;
+    }
+    return any;
 }
 
 bool design_match(Design *d, const IrOp *product, LibraryMatch *m) {
