@@ -218,14 +218,19 @@ static bool is_crossed(const Design *d, const IrOp *op) {
 
 /* ---- Folds of one row ---- */
 
-/* Do both fold tensors of one shape along the same axes? */
-static bool is_alike(const IrOp *a, const IrOp *b) {
+/* Do both reductions fold along the same axes? */
+static bool has_axes_of(const IrOp *a, const IrOp *b) {
     const IrAttr *x = ir_attr(a, "axes"), *y = ir_attr(b, "axes");
-    if (a->opcode != IR_GRAPH_REDUCE || b->opcode != IR_GRAPH_REDUCE || x->count != y->count || a->results[0].type != b->results[0].type)
-        return false;
+    if (x->count != y->count) return false;
     for (size_t i = 0; i < x->count; i++)
         if (x->ints[i] != y->ints[i]) return false;
-    return a->operands[0]->type == b->operands[0]->type;
+    return true;
+}
+
+/* Do both fold tensors of one shape along the same axes? */
+static bool is_alike(const IrOp *a, const IrOp *b) {
+    bool reductions = a->opcode == IR_GRAPH_REDUCE && b->opcode == IR_GRAPH_REDUCE;
+    return reductions && a->results[0].type == b->results[0].type && has_axes_of(a, b) && a->operands[0]->type == b->operands[0]->type;
 }
 
 /* Is the value made of no fold but those that are stored, and these? */
@@ -263,6 +268,18 @@ static bool is_in_groups(Design *d, const IrValue *v, const IrOp *op) {
     return false;
 }
 
+/* Is what the value is made into, on its way to the results, folded along other axes of what `fold` folds? A block would hold both. */
+static bool meets_fold_across(const IrOp *fold, const IrValue *v) {
+    for (const IrUse *u = v->uses; u; u = u->next) {
+        const IrOp *op = u->op;
+        while (op->block->parent) op = op->block->parent;
+        if (op->opcode == IR_GRAPH_REDUCE && op->operands[0]->type == fold->operands[0]->type && !has_axes_of(op, fold)) return true;
+        for (unsigned i = 0; i < op->result_count; i++)
+            if (meets_fold_across(fold, &op->results[i])) return true;
+    }
+    return false;
+}
+
 /* Does a nest of a result hold what the reduction folds? */
 static bool is_kept(Design *d, const IrOp *op) {
     const IrOp *results = d->f->body->last;
@@ -273,7 +290,8 @@ static bool is_kept(Design *d, const IrOp *op) {
 
 void design_stage_handed(Design *d) {
     for (IrOp *op = d->f->body->first; op && !d->error; op = op->next)
-        if (op->opcode == IR_GRAPH_REDUCE && is_repeated(&op->results[0]) && !is_kept(d, op)) stage_alike(d, op);
+        if (op->opcode == IR_GRAPH_REDUCE && is_repeated(&op->results[0]) && (!is_kept(d, op) || meets_fold_across(op, &op->results[0])))
+            stage_alike(d, op);
 }
 
 bool design_stage_folds(Design *d) {
