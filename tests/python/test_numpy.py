@@ -110,6 +110,16 @@ def test_prepared():
     assert np.array_equal(launch.outputs[0], 2 * x + 1)
 
 
+def test_workspaces():
+    kernel = compiled("operator chain { symbols: M, K, N; tensors: A[M, K]: f32; B[K, N]: f32; C[N, M]: f32; Y[M, M]: f32; Y = (A @ B) @ C }")
+    for m in (4, 9, 4):
+        a, b, c = (np.random.default_rng(i).normal(size=size).astype("float32") for i, size in enumerate([(m, 50), (50, 6), (6, m)]))
+        launch = kernel.prepare(a, b, c)
+        launch()
+        assert np.allclose(kernel(a, b, c), a @ b @ c, atol=1e-4) and np.array_equal(launch.outputs[0], kernel(a, b, c))
+    assert all(plan.workspace > 0 for plan in kernel._plans.values()) and len(kernel._plans) == 2
+
+
 def test_dtypes():
     for name, dtype in [("f64", "float64"), ("f16", "float16"), ("i32", "int32"), ("i64", "int64"), ("u8", "uint8")]:
         kernel = compiled(f"operator plus {{ symbols: N; tensors: X[N]: {name}; Y[N]: {name}; Y = X + X }}")
