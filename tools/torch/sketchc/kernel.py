@@ -257,6 +257,7 @@ class _Plan:
         self.makers = [self.family.maker(self.shape(t.position)[0], t.dtype, like) for t in self.kernel.outputs]
         if self.workspace:
             self.make_workspace = self.family.maker((self.workspace + _native.WORKSPACE_ALIGN,), "u8", like)
+        self.stream = self.family.stream(like) if self.on_gpu else None
         self.call = self._no_outputs if any(t.strides for t in self.kernel.outputs) else self._caller()
 
     def _no_outputs(self, tensors, stream):
@@ -325,8 +326,8 @@ class _Plan:
     def run(self, tensors, stream, pairs):
         """`tensors`: inputs, then outputs. pairs: those that must not overlap."""
         handle, count, message, launch = self.arguments
-        if stream is None and self.on_gpu:
-            stream = self.family.stream(tensors[0])
+        if stream is None and self.stream:
+            stream = self.stream()
         if not self.workspace:
             status = launch(handle, self.addresses(tensors, pairs), count, None, stream, message)
         else:
@@ -339,13 +340,15 @@ class _Plan:
 
     def _caller(self):
         """The function of inputs and a stream that a call with new results comes down to."""
-        if self.workspace or self.on_gpu or self.pairs or self.order or len(self.makers) != 1:
+        if self.workspace or self.pairs or self.order or len(self.makers) != 1:
             return self._call_any
         handle, count, message, launch = self.arguments
-        pointer, pack, make, mask = self.family.pointer, self.pack, self.makers[0], self.mask
+        pointer, pack, make, mask, current = self.family.pointer, self.pack, self.makers[0], self.mask, self.stream
 
         def call(tensors, stream):
             result = make()
+            if current and stream is None:
+                stream = current()
             addresses = [*map(pointer, tensors), pointer(result)]
             if mask and functools.reduce(or_, addresses) & mask:
                 self.check([*tensors, result])
@@ -371,13 +374,12 @@ class Launch:
 
     def __init__(self, plan, tensors, outputs):
         handle, count, message, launch = plan.arguments
-        like = tensors[0] if tensors else None
         plan.check(tensors)
         self._workspace, address = plan.block() if plan.workspace else (None, None)
         self._plan, self._tensors, self.outputs = plan, tensors, outputs
         self._arguments = (handle, plan.addresses(tensors, []), count, address)
         self._launch, self._message = launch, message
-        self._stream = (lambda: plan.family.stream(like)) if plan.on_gpu else None
+        self._stream = plan.stream
 
     def __call__(self, stream=None):
         if stream is None and self._stream is not None:
