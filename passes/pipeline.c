@@ -9,7 +9,7 @@ enum {
     MAPPED = PASS_STATE_MAPPED,
     KERNEL = PASS_STATE_KERNEL,
     ANY = PASS_STATE_ANY,
-    AS_IT_WAS = 0
+    AS_IT_WAS = 0 /* the pass leaves the state that it found */
 };
 
 #define AGAIN(id, targets)

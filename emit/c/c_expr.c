@@ -233,7 +233,7 @@ static CExpr division(CPrinter *p, const IrOp *op, Dtype t) {
     bool divide = op->opcode == IR_FLOORDIV;
     Range x = c_range(p, op->operands[0]), y = c_range(p, op->operands[1]);
     if (p->dialect->mask == C_CUDA && t == DTYPE_NONE && x.lo >= 0 && range_fits_int(x) && y.lo >= 0 && !range_fits_int(y))
-        return helper_call(p, divide ? C_HELPER_DIV_NEAR : C_HELPER_MOD_NEAR, op);
+        return helper_call(p, divide ? C_HELPER_DIV_NARROW : C_HELPER_MOD_NARROW, op);
     bool plain = y.lo > 0 && (x.lo >= 0 || (t != DTYPE_NONE && !dtype_is_signed(t)));
     if (plain) {
         if (t == DTYPE_NONE && range_is_const(y) && y.lo == 1 && divide) return c_use(p, op->operands[0]);

@@ -141,7 +141,7 @@ static LLVMValueRef signed_division(Ptx *p, bool divide, LLVMValueRef a, LLVMVal
 }
 
 /* Of a below 2^32 - 1 by any b >= 0, in 32 bits; by 0 it is 0. Not in kernels of products, whose registers are all taken: there one more spills. */
-static LLVMValueRef near_division(Ptx *p, bool divide, LLVMValueRef a, LLVMValueRef b, Range y) {
+static LLVMValueRef narrow_division(Ptx *p, bool divide, LLVMValueRef a, LLVMValueRef b, Range y) {
     LLVMTypeRef word = LLVMInt32TypeInContext(p->context), wide = LLVMTypeOf(a);
     LLVMValueRef most = LLVMConstInt(wide, UINT32_MAX, false), zero = LLVMConstNull(word);
     if (y.hi > UINT32_MAX) b = LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, LLVMIntULT, b, most, ""), b, most, "");
@@ -159,7 +159,7 @@ static LLVMValueRef division(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRe
     bool is_unsigned = !dtype_is_signed(t) || (width == 1 && x.lo >= 0 && y.lo >= 0);
     if (!is_unsigned) return signed_division(p, divide, a, b, t, width);
     bool near = width == 1 && dtype_bits(t) == 64 && x.lo >= 0 && x.hi < UINT32_MAX && y.lo >= 0;
-    if (near && ((y.lo > 0 && y.hi <= UINT32_MAX) || !ptx_multiplies(p->func))) return near_division(p, divide, a, b, y);
+    if (near && ((y.lo > 0 && y.hi <= UINT32_MAX) || !ptx_multiplies(p->func))) return narrow_division(p, divide, a, b, y);
     if (width == 1 && y.lo > 0) return divide ? LLVMBuildUDiv(p->b, a, b, "") : LLVMBuildURem(p->b, a, b, "");
     LLVMValueRef by_zero = LLVMBuildICmp(p->b, LLVMIntEQ, b, zero_of(b), "");
     LLVMValueRef safe = LLVMBuildSelect(p->b, by_zero, all_of(p, a, t, 1, width), b, "");

@@ -6,7 +6,12 @@
 
 #include "ir.h"
 
-enum { DIST_MAX_RANK = 8, DIST_MAX_DIMS = 20, DIST_MAX_SUBS = 8, DIST_MAX_TERMS = 24 };
+enum {
+    DIST_MAX_RANK = 8,  /* axes: room */
+    DIST_MAX_DIMS = 20, /* loops of a thread over its registers: room */
+    DIST_MAX_SUBS = 8,  /* parts of an axis: room */
+    DIST_MAX_TERMS = 24 /* bits of a thread's number and of registers: room */
+};
 
 /* A run of fragment index values that steps along one tile axis. */
 typedef struct {

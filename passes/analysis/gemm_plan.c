@@ -4,6 +4,14 @@
 
 #include <string.h>
 
+enum {
+    MAX_SHAPES = 64 /* different products of a kernel: room */
+};
+enum {
+    WARPGROUP_ROWS = 64, /* of a product of a warpgroup (PTX ISA, wgmma) */
+    MAX_COLUMNS = 256    /* of one (PTX ISA, wgmma) */
+};
+
 /* What multiplies: rows and columns that one warp covers at least, the depth of a step. The first
  * row that fits is taken. */
 static const GemmAtom atoms[] = {
@@ -87,8 +95,6 @@ static int64_t plan_cost(const GemmPlan *p, int64_t lead, bool folded) {
 
 /* ---- All gemms of a function ---- */
 
-enum { MAX_SHAPES = 64 };
-
 typedef struct {
     const Target *target;
     unsigned count;
@@ -149,8 +155,6 @@ GemmPlan gemm_plan(const Target *target, GemmShape shape, const GemmWarps *warps
 }
 
 /* ---- Warpgroups ---- */
-
-enum { WARPGROUP_ROWS = 64, MAX_COLUMNS = 256 };
 
 bool gemm_fits_wgmma(const Target *target, GemmShape s) {
     const GemmAtom *atom = find_atom(wide_atoms, COUNT_OF(wide_atoms), target, &s);

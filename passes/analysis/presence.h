@@ -5,7 +5,9 @@
 
 #include "passes.h"
 
-enum { PRESENCE_MAX_RANK = 16 };
+enum {
+    PRESENCE_MAX_RANK = 16 /* axes: room */
+};
 
 /* Lanes lo <= l < hi are present; both null: all lanes of the axis. The expressions are over
  * symbols and, as AFF_VAR, index values of the function (loop variables, loaded scalars). hi may

@@ -8,6 +8,10 @@
 #include "layout.h"
 #include "plant.h"
 
+enum {
+    WINDOW_TRIPS = 32 /* iterations of a loop that still counts as one over a window */
+};
+
 static void note_product(void *ctx, IrOp *op) {
     if (op->opcode == IR_TILE_GEMM || op->opcode == IR_BUF_GEMM) *(bool *)ctx = true;
 }
@@ -55,8 +59,6 @@ void slice_shift(IrOp *op, unsigned tile_axis, IrValue *offset) {
 }
 
 /* ---- Windows ---- */
-
-enum { WINDOW_TRIPS = 32 };
 
 /* The number of iterations, 2 to WINDOW_TRIPS by 1; else 0. */
 static int64_t few_iterations(IrModule *m, const IrOp *loop) {

@@ -41,13 +41,23 @@ typedef struct {
     int64_t remainder[8];
     Hash128 parts[8];
 } ResidueCases;
-enum { UNIFORM_NO = 1, UNIFORM_YES, UNIFORM_ASKED };
+enum {
+    UNIFORM_NO = 1, /* what is remembered of a value */
+    UNIFORM_YES,
+    UNIFORM_ASKED
+};
 
 /* ---- What was touched since (barrier_check_memory.c) ---- */
 
 /* Threads: one (>= 0), none, several of a warp, of a warpgroup, of a block, of the cluster. */
 typedef int32_t Threads;
-enum { NOBODY = -1, ANYBODY = -2, WARP_SET = -16, GROUP_SET = -32768, BLOCK_SET = -65536 };
+enum {
+    NOBODY = -1,
+    ANYBODY = -2,
+    WARP_SET = -16,
+    GROUP_SET = -32768,
+    BLOCK_SET = -65536
+}; /* a set and the number of its warp, group, block */
 
 typedef struct {
     Threads who;

@@ -4,7 +4,11 @@
 
 #include "barrier_check.h"
 
-enum { FEW = 64, MANY_PLACES = 1 << 21 };
+enum {
+    FEW = 64,             /* iterations: of up to 16 times as many a light loop is walked one by one */
+    MANY_PLACES = 1 << 21 /* that a walk one by one may touch: it is to stay short (note 14) */
+};
+enum { LONGEST = 64 /* ring whose numbers are told apart */ };
 
 static int64_t constant_of(const IrValue *v) {
     const IrAttr *value = v->def && v->def->opcode == IR_CONST ? ir_attr(v->def, "value") : NULL;
@@ -19,8 +23,6 @@ static int64_t common_multiple(int64_t a, int64_t b) {
     }
     return a / x * b;
 }
-
-enum { LONGEST = 64 };
 
 /* What a mask of low bits divides by; 0: no such mask, or one of the thread's own number. */
 static int64_t masked_by(const IrOp *op) {

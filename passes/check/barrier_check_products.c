@@ -1,7 +1,11 @@
 /* The walk's products of warpgroups: the factors that they read in flight, and the accumulators that nothing else may touch meanwhile. */
 #include "barrier_check.h"
 
-enum { GROUP = 4 * WARP, ROWS = 64, STEP_BYTES = 32 };
+enum {
+    GROUP = 4 * WARP, /* threads of a warpgroup */
+    ROWS = 64,        /* of a product of one (PTX ISA, wgmma) */
+    STEP_BYTES = 32   /* of a factor along k */
+};
 
 /* Places of a factor of which a product reads some, of the warpgroup that begins with thread `first`; where they are not known, but the
  * same for all threads: all of the array. */

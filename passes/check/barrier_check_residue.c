@@ -4,7 +4,11 @@
 
 #include "barrier_check.h"
 
-enum { BY = 4, MOST_PARTS = 5, MOST_SUMS = 256 /* looked through for one remainder */ };
+enum {
+    BY = 4,         /* remainders: elements of 16 bytes */
+    MOST_PARTS = 5, /* of an expression: 4^5 walks */
+    MOST_SUMS = 256 /* looked through for one remainder */
+};
 
 static int64_t rest_of(int64_t n) {
     return (n % BY + BY) % BY;

@@ -4,6 +4,10 @@
 
 #include "barrier_check.h"
 
+enum {
+    OLDEST = 64 /* groups of copies: older ones count as equally old */
+};
+
 /* ---- What matters ---- */
 
 static bool in_shared(const IrValue *ptr) {
@@ -292,8 +296,6 @@ static void walk_copy(BarrierCheck *r, State *s, const IrOp *op) {
         state_check(r, s, op, r->reaches[i].from, r->reaches[i].to - r->reaches[i].from, (Threads)r->reaches[i].who, true);
     barrier_check_launch(r, s, record);
 }
-
-enum { OLDEST = 64 };
 
 static void close_group(State *s, FlightKind kind) {
     for (size_t i = 0; i < s->flights.len; i++)

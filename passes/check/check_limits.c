@@ -14,7 +14,7 @@
 enum {
     CUDA_FRAG_BYTES = 4096,    /* of one fragment of a thread */
     CPU_STACK_BYTES = 4 << 20, /* of all fragments of a kernel: half of a usual thread's stack */
-    UNROLLED_OPS = 1000000
+    UNROLLED_OPS = 1000000     /* of a kernel, each loop that is unrolled counted in full */
 };
 
 typedef struct {

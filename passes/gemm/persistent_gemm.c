@@ -16,6 +16,8 @@
  */
 #include "stage_internal.h"
 
+enum { OTHER_REGISTERS = 64 /* of a thread, beside its accumulators */ };
+
 /* ---- Whether it fits ---- */
 
 typedef struct {
@@ -72,8 +74,6 @@ static bool fits(Arena *scratch, const IrFunc *f, const Survey *s) {
     return true;
 }
 
-enum { OTHER_REGISTERS = 64 /* of a thread, beside its accumulators */ };
-
 /* Blocks that a multiprocessor holds at once: by the ring's shared memory, threads and registers. */
 static int64_t blocks_beside(const Target *t, const IrOp *gemm) {
     GemmShape s = gemm_shape(gemm);
@@ -113,7 +113,7 @@ static void make_tile_loop(PersistentTiles *t, IrFunc *f, IrOp *number, const Ir
     t->trips = ir_binary(&b, IR_MAX, ir_binary(&b, IR_FLOORDIV, length, step), one);
     t->blocks = ir_special(&b, IR_SPECIAL_NCTAID_X);
     t->tiles = ir_aff_emit(&b, ir_func_aff(f, IR_FN_GRID_X));
-    t->loop = ir_for(&b, first, t->tiles, t->blocks, 1, &zero, "turn");
+    t->loop = ir_for(&b, first, t->tiles, t->blocks, 1, &zero, "item");
     ir_attr_set_bool(t->loop, "independent", true); /* they were blocks of their own */
     IrBlock *body = t->loop->regions[0];
     body->args[1]->name = "done";

@@ -31,6 +31,12 @@ enum {
     FEWEST_STAGES = 3,    /* one is read by the second half, one by the first, one is filled */
     FEWEST_BY_PHASES = 2  /* what the first half has read is filled while the second one reads */
 };
+enum {
+    OTHER_REGISTERS = 28, /* addresses and what softmax keeps */
+    LEAST_OTHERS = 24,    /* where few are given */
+    MOST_OTHERS = 46,     /* where many are */
+    REGISTER_UNIT = 8     /* a thread's come in so many */
+};
 
 enum { GROUP_WARPS = WARPGROUP / WARP };
 
@@ -223,13 +229,6 @@ static bool is_present_alike(PresenceCache *cache, const IrBlock *body, IrValue 
         if (rests_on_body(p.axes[a].lo, body) || rests_on_body(p.axes[a].hi, body)) return false;
     return true;
 }
-
-enum {
-    OTHER_REGISTERS = 28, /* addresses and what softmax keeps */
-    LEAST_OTHERS = 24,    /* where few are given */
-    MOST_OTHERS = 46,
-    REGISTER_UNIT = 8 /* a thread's come in so many */
-};
 
 static int64_t registers_of(const IrValue *v, int64_t threads) {
     int64_t lanes = 1;

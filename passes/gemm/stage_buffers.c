@@ -21,6 +21,14 @@
 #include "plant.h"
 #include "stage_internal.h"
 
+enum {
+    MAX_STAGES = 8,  /* of a ring */
+    ROW_PADDING = 16 /* elements, at most */
+};
+enum {
+    MAX_GEMMS = 8 /* of a block: room */
+};
+
 static void wait(IrBuilder *b, int64_t pending) {
     ir_attr_set_int(ir_op_create(b, IR_ASYNC_WAIT, 0, NULL, 0, NULL), "pending", pending);
 }
@@ -79,8 +87,6 @@ static void emit_steady(Staging *s, IrBuilder *b, const Ring *ring, IrValue *i) 
 }
 
 /* ---- One block's gemms ---- */
-
-enum { MAX_STAGES = 8, ROW_PADDING = 16 /* elements, at most */ };
 
 int64_t stage_count_wanted(const IrOp *loop) {
     if (!loop) return 1;
@@ -181,8 +187,6 @@ static IrOp *replace_gemm(Staging *s, IrOp *gemm, const Operand *o, IrValue *sta
 IrOp *stage_loop(IrBlock *block) {
     return block->parent && block->parent->opcode == IR_FOR ? block->parent : NULL;
 }
-
-enum { MAX_GEMMS = 8 };
 
 /* The gemms of a block in order; SIZE_MAX after an error. */
 static size_t collect_gemms(Staging *s, IrBlock *block, IrOp **gemms) {

@@ -5,7 +5,9 @@
 #include "analysis/analysis.h"
 #include "analysis/gemm_plan.h"
 
-enum { STAGE_MAX_RANK = 16 };
+enum {
+    STAGE_MAX_RANK = 16 /* axes of a staged operand: room */
+};
 
 typedef enum {
     FILL_AHEAD,  /* copied from memory, stages ahead */
@@ -60,7 +62,7 @@ typedef struct {
     int64_t ahead; /* so many iterations are filled in front of the loop; an iteration fills for the one as far on */
 } Phase;
 
-enum { STAGE_PHASES = 2 };
+enum { STAGE_PHASES = 2 /* of a ring: with operands that come late */ };
 
 typedef struct {
     IrOp *loop;                 /* null: the gemm is in no loop */

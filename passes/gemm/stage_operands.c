@@ -3,6 +3,13 @@
 
 #include <string.h>
 
+enum {
+    BOX_BYTES = 128,      /* of a row of a box: the widest swizzle (CUDA driver API, CU_TENSOR_MAP_SWIZZLE_128B) */
+    LEAST_BOX_BYTES = 32, /* the narrowest swizzle */
+    BOX_EXTENT = 256      /* elements of a box along an axis, at most (CUDA driver API, cuTensorMapEncodeTiled) */
+};
+enum { MAP_NAME = 16 }; /* letters of a tensor's name: the map's has its box behind it */
+
 int64_t stage_matrices(const IrType *tile) {
     int64_t count = 1;
     for (unsigned i = 0; i + 2 < tile->rank; i++) count *= ir_type_extent(tile, i);
@@ -115,8 +122,6 @@ void stage_alloc(Staging *s, IrBuilder *b, Operand *o, int64_t stages, bool mma)
     o->buf->name = o->value->name;
 }
 
-enum { BOX_BYTES = 128, LEAST_BOX_BYTES = 32, BOX_EXTENT = 256 };
-
 /* Bytes of a row of a block of columns: what the swizzle permutes within, as many as divide a row. 0: there is none of that size. */
 static int64_t box_bytes(int64_t row_bytes) {
     int64_t bytes = BOX_BYTES;
@@ -151,8 +156,6 @@ static bool begins_aligned(PassContext *ctx, const IrOp *load, const IrSliceAxis
     int64_t elements = 16 / (int64_t)dtype_size(dtype);
     return aff_known_divisor(ir_facts_at(ctx->scratch, (IrOp *)(uintptr_t)load), begin, elements) % elements == 0;
 }
-
-enum { MAP_NAME = 16 }; /* letters of a tensor's name: the map's has its box behind it */
 
 /* A map of joined rows ends where its tensor does; a view that ends before has zeros there, which products sum up. */
 static bool ends_with_map(IrModule *m, const IrValue *view) {

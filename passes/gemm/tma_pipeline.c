@@ -17,6 +17,17 @@
 
 #include <string.h>
 
+enum {
+    MAX_IN_BLOCK = 7,       /* products in the body of a loop: room */
+    MAX_ACCUMULATORS = 168, /* of a thread, in flight */
+    MAX_REGISTERS = 192,    /* with factors */
+    THREADS = 256,          /* of a block that leave each its 255 registers, twice as many half of them */
+    BARRIERS_BYTES = 2048   /* of shared memory, kept for mbarriers and the alignment of boxes */
+};
+/* Coordinates of the copy engine have 32 bits, signed; a tile may begin below the extent and reach beyond it. A tensor
+ * without elements has no map: a load through one stops the kernel. */
+enum { REACH = 1 << 18 };
+
 /* ---- Whether it fits ---- */
 
 typedef struct {
@@ -56,14 +67,6 @@ static bool is_shared(const IrOp *gemm, unsigned which) {
         if (op->opcode == IR_TILE_GEMM && (op->operands[0] == v || op->operands[1] == v)) return true;
     return false;
 }
-
-enum {
-    MAX_IN_BLOCK = 7,
-    MAX_ACCUMULATORS = 168, /* of a thread, in flight */
-    MAX_REGISTERS = 192,    /* with factors */
-    THREADS = 256,
-    BARRIERS_BYTES = 2048
-};
 
 /* Of a thread, for what the block's gemms add to; those that are first factors where these may be in registers. */
 typedef struct {
@@ -189,10 +192,6 @@ int64_t tma_pipeline_rows(PassContext *ctx, IrFunc *f) {
     ir_walk(f->body, check_fit, &fit);
     return fit.rows > 0 ? fit.rows : 0;
 }
-
-/* Coordinates of the copy engine have 32 bits, signed; a tile may begin below the extent and reach beyond it. A tensor
- * without elements has no map: a load through one stops the kernel. */
-enum { REACH = 1 << 18 };
 
 static void ask_for(PassContext *ctx, IrOp *op, const Aff *positive) {
     AffCtx *c = ctx->module->affs;

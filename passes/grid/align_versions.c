@@ -28,6 +28,11 @@
 #include "analysis/gemm_plan.h"
 #include "peel_last_tile.h"
 
+enum {
+    LITTLE = 64,   /* accesses of a 64th of the widest one's elements may be narrow */
+    MISALIGNED = 1 /* 0: no version for lines that begin anywhere */
+};
+
 typedef struct {
     IrModule *module;
     Arena *scratch;
@@ -74,8 +79,6 @@ static void find_most(void *ctx, IrOp *op) {
     Alignment *a = ctx;
     if (is_access(op) && elements_of(op) > a->most) a->most = elements_of(op);
 }
-
-enum { LITTLE = 64, MISALIGNED = 1 };
 
 /* Single numbers, what runs across the rows, and what is a 64th of other accesses or less need not
  * be wide: the others are not to wait for sizes that suit it. */
@@ -147,7 +150,7 @@ static void add_misaligned_version(PassContext *ctx, IrFunc *f, const char *name
     int64_t holds;
     for (size_t i = 0; a->guard && i < sizes_asked(ctx); i++) asked = asked || (size_at(ctx, f, i, a->guard, &holds) && holds < 1);
     if (!MISALIGNED || !asked || a->narrow || count_versions(f) >= MAX_VERSIONS) return;
-    IrFunc *misaligned = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_skewed", name));
+    IrFunc *misaligned = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_misaligned", name));
     ir_func_set_int(misaligned, IR_FN_VECTOR_BYTES, 1);
     ir_func_set_int(misaligned, IR_FN_MISALIGNED_BASE, 0);
     ir_func_set_int(misaligned, IR_FN_POINTER_ALIGN, 16);

@@ -25,7 +25,10 @@
 #include "plant.h"
 #include "tile_order.h"
 
-enum { MAX_NEST = 16, LONGEST_FIRST = 1 /* the switch */ };
+enum {
+    MAX_NEST = 16,    /* parallel loops of a kernel: room */
+    LONGEST_FIRST = 1 /* the switch */
+};
 
 typedef struct {
     IrOp *loops[MAX_NEST];

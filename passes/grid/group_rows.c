@@ -23,7 +23,12 @@
 #include "group_rows.h"
 #include "analysis/analysis.h"
 
-enum { LANES = 4096 /* of a block */, SHORT = 1024 /* a row, at most */, MOST_WARPS = 8, BLOCKS_SM = 4 };
+enum {
+    LANES = 4096 /* of a block */,
+    SHORT = 1024 /* a row, at most */,
+    MOST_WARPS = 8, /* of a block, a warp a row */
+    BLOCKS_SM = 4   /* that a multiprocessor has at least: rows are not grouped where fewer would be left */
+};
 /* Of rows over which loops of the iteration move a window, one lane a thread: what is in flight is left to stencil_reuse. */
 enum { WINDOW_LANES = 256, WINDOW_SHORT = 16 };
 /* Of longer rows that all read another tensor's row, too, which comes from the L2 cache once for all of them. */

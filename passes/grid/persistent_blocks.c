@@ -22,7 +22,9 @@
 
 #include "analysis/analysis.h"
 
-enum { MOST_CARRIED = 4 };
+enum {
+    MOST_CARRIED = 4 /* tiles that are loaded an iteration ahead: room */
+};
 
 typedef struct {
     PassContext *ctx;
@@ -89,7 +91,7 @@ static void make_loop(PersistentRows *t) {
     IrValue *first = &t->number->results[0], *inits[MOST_CARRIED], *next[MOST_CARRIED];
     for (unsigned i = 0; i < t->load_count; i++) inits[i] = &t->loads[i]->results[0];
     IrValue *step = ir_binary(&b, IR_FLOORDIV, ir_special(&b, IR_SPECIAL_NCTAID_X), ir_const_index(&b, cluster));
-    IrOp *loop = ir_for(&b, first, ir_aff_emit(&b, t->iterations), step, t->load_count, inits, "turn");
+    IrOp *loop = ir_for(&b, first, ir_aff_emit(&b, t->iterations), step, t->load_count, inits, "item");
     ir_attr_set_bool(loop, "independent", true); /* they were blocks of their own */
     IrBuilder body = ir_builder_at_end(loop->regions[0]);
     IrValueMap *map = ir_value_map_create(t->ctx->scratch);

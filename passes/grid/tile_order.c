@@ -17,7 +17,10 @@
 
 #include "analysis/gemm_cost.h"
 
-enum { WORTH_PERCENT = 35, L2_PERCENT = 60 };
+enum {
+    WORTH_PERCENT = 35, /* of the time of a wave's products that reading may take without groups (note 28) */
+    L2_PERCENT = 60     /* of L2 that factors may fill (note 28) */
+};
 
 typedef struct {
     PassContext *ctx;

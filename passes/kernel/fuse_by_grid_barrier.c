@@ -236,7 +236,7 @@ static void join_pipelined(PassContext *ctx, IrFunc *f, const IrFunc *before, co
     IrValue *zero = ir_const_index(&b, 0), *one = ir_const_index(&b, 1);
     PipelinedConsumer consumer = {.block = ir_special(&b, IR_SPECIAL_CTAID_X), .blocks = ir_special(&b, IR_SPECIAL_NCTAID_X)};
     consumer.iterations = iterations_of(&consumer, &b, item_count(f, items_name, items));
-    consumer.loop = ir_for(&b, zero, ir_binary(&b, IR_ADD, consumer.iterations, one), one, 0, NULL, "turn");
+    consumer.loop = ir_for(&b, zero, ir_binary(&b, IR_ADD, consumer.iterations, one), one, 0, NULL, "item");
     IrValue *iteration = consumer.loop->regions[0]->args[0];
     IrBuilder in = ir_builder_at_end(consumer.loop->regions[0]);
     consumer.first = branch(&in, ir_binary(&in, IR_LT, iteration, consumer.iterations));

@@ -23,6 +23,19 @@
 
 #include <string.h>
 
+enum {
+    LOADED = 32 /* iterations of a map whose loads are kept in registers */
+};
+enum {
+    LEAST_UNROLLED = 64, /* iterations of a map that becomes a loop */
+    ROWS_AT_ONCE = 16,   /* rows of an iteration of that loop */
+    MOST_AXES = 16       /* of a map: room */
+};
+/* A map that evaluates more than MOST_FUNCTIONS functions and keeps nothing in registers becomes a loop (MOST_FUNCTIONS = INT32_MAX turns it off). An iteration
+ * evaluates at most MOST_AT_ONCE functions, of at least LEAST_AT_ONCE lanes. If the map reads shared memory, as after a scan, and stands in a loop over chunks
+ * that evaluates as many again, the limit is FEW_FUNCTIONS, and an iteration evaluates FEW_AT_ONCE. The loads of an iteration are in flight together. */
+enum { MOST_FUNCTIONS = 20, FEW_FUNCTIONS = 12, MOST_AT_ONCE = 16, FEW_AT_ONCE = 8, LEAST_AT_ONCE = 4 };
+
 typedef struct {
     PassContext *ctx;
     IrModule *module;
@@ -122,8 +135,6 @@ static bool hoistable(const IrOp *first, const IrOp *second) {
     }
     return true;
 }
-
-enum { LOADED = 32 };
 
 static bool accesses_global(const IrOp *map, IrOpcode access, bool masked) {
     for (const IrOp *op = map->regions[0]->first; op; op = op->next) {
@@ -276,8 +287,6 @@ static void fuse_block(Fuse *f, IrBlock *block) {
 
 /* ---- Register loops: a map's rows in groups, one group an iteration ---- */
 
-enum { LEAST_UNROLLED = 64, ROWS_AT_ONCE = 16, MOST_AXES = 16 };
-
 /* Does the map only bring elements from shared memory to global memory, so many that addresses of all at once fill registers? */
 static bool takes_register_loop(const IrOp *map) {
     const IrAttr *extents = ir_attr(map, "extents");
@@ -297,11 +306,6 @@ static bool takes_register_loop(const IrOp *map) {
     }
     return shared;
 }
-
-/* A map that evaluates more than MOST_FUNCTIONS functions and keeps nothing in registers becomes a loop (MOST_FUNCTIONS = INT32_MAX turns it off). An iteration
- * evaluates at most MOST_AT_ONCE functions, of at least LEAST_AT_ONCE lanes. If the map reads shared memory, as after a scan, and stands in a loop over chunks
- * that evaluates as many again, the limit is FEW_FUNCTIONS, and an iteration evaluates FEW_AT_ONCE. The loads of an iteration are in flight together. */
-enum { MOST_FUNCTIONS = 20, FEW_FUNCTIONS = 12, MOST_AT_ONCE = 16, FEW_AT_ONCE = 8, LEAST_AT_ONCE = 4 };
 
 /* Does the map only load from global memory? */
 static bool is_loads(const IrOp *map) {

@@ -20,7 +20,10 @@
 
 #include "analysis/analysis.h"
 
-enum { MOST_CARRIED = 4, MOST_BYTES = 128 };
+enum {
+    MOST_CARRIED = 4, /* maps of loads that are carried: room */
+    MOST_BYTES = 128  /* of a thread's registers that a chunk in flight may take: 32 (note 33) */
+};
 
 typedef struct {
     PassContext *ctx;

@@ -18,7 +18,10 @@
 
 #include "analysis/analysis.h"
 
-enum { LEAST = 28, OF_A_QUOTIENT = 8 /* or of a root */ };
+enum {
+    LEAST = 28,       /* cost of the moved code, in additions: for less a branch does not pay */
+    OF_A_QUOTIENT = 8 /* or of a root */
+};
 
 typedef struct {
     PassContext *ctx;

@@ -19,6 +19,20 @@
 
 #include <string.h>
 
+/* Elements of less than a word that a window slides over: so many neighbours a thread, which reads words of shared memory and each
+ * element once, where a thread for each would read all of a window's. 1: none. */
+enum { SLIDES = 4 /* the switch: 1 */ };
+/* FEW_WARPS a multiprocessor hide little of what a thread waits for (0: the switch). */
+enum {
+    NEIGHBOURS = 8,     /* windows of a thread, one beside the other */
+    WINDOW_READS = 128, /* of a thread from its windows, with all neighbours */
+    FEW_WARPS = 16,
+    MAP_WARPS = 4 /* 8: blocks as large as can be */,
+    MAP_PIECES = 2,       /* pieces that blocks leave a thread, before they get more warps */
+    FEW_FUNCTIONS = 2,    /* of a lane, from which on warps wait for them, not for memory */
+    SHORT_BYTES = 1 << 30 /* tensors of as many are not short */
+};
+
 typedef struct {
     PassContext *ctx;
     IrModule *module;
@@ -141,10 +155,6 @@ static int64_t stored_piece(const Assign *s, const IrValue *v, int64_t piece) {
         while (piece > 1 && aff_known_divisor(facts, ir_type_stride(s->module, tensor->type, a), piece) % piece) piece /= 2;
     return piece;
 }
-
-/* Elements of less than a word that a window slides over: so many neighbours a thread, which reads words of shared memory and each
- * element once, where a thread for each would read all of a window's. 1: none. */
-enum { SLIDES = 4 /* the switch: 1 */ };
 
 static int64_t slid_piece(const Assign *s) {
     return s->windows.slides && s->widest < 4 ? SLIDES : 1;
@@ -492,17 +502,6 @@ static void note_cooperation(void *ctx, IrOp *op) {
     bool *cooperates = ctx;
     if (ir_has_trait(op, IR_FOLDS) || ir_has_trait(op, IR_ALONG)) *cooperates = true;
 }
-
-/* FEW_WARPS a multiprocessor hide little of what a thread waits for (0: the switch). */
-enum {
-    NEIGHBOURS = 8,
-    WINDOW_READS = 128,
-    FEW_WARPS = 16,
-    MAP_WARPS = 4 /* 8: blocks as large as can be */,
-    MAP_PIECES = 2,
-    FEW_FUNCTIONS = 2,
-    SHORT_BYTES = 1 << 30
-};
 
 typedef struct {
     bool loops, elements; /* single ones that are loaded for all lanes */

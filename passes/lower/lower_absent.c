@@ -5,7 +5,9 @@
 
 #include <math.h>
 
-enum { DEPTH = 12 };
+enum {
+    DEPTH = 12 /* operations that are looked through */
+};
 
 static bool has_infinity(Dtype t) {
     return t == DTYPE_F16 || t == DTYPE_BF16 || t == DTYPE_F32 || t == DTYPE_F64;

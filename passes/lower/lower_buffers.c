@@ -2,6 +2,13 @@
 #include "analysis/gemm_plan.h"
 #include "lower_internal.h"
 
+/* Of a thread: for sums and single elements on their way, each of which takes REGISTERS_COPY, its address among them. */
+enum {
+    MOST_REGISTERS = 208, /* of a thread that fragments may take, of 255 */
+    REGISTERS_COPY = 2,   /* registers that an element on its way takes, its address among them */
+    STEPS_AT_ONCE = 16    /* copies of a thread that are in flight */
+};
+
 /* A buffer at kernel level. */
 typedef struct {
     IrValue *shared;                     /* pointer to stage 0 */
@@ -49,9 +56,6 @@ static IrValue *stage_offset(IrBuilder *b, const Buffer *buf, IrValue *stage) {
 }
 
 /* ---- Copies ---- */
-
-/* Of a thread: for sums and single elements on their way, each of which takes REGISTERS_COPY, its address among them. */
-enum { MOST_REGISTERS = 208, REGISTERS_COPY = 2, STEPS_AT_ONCE = 16 };
 
 static int64_t power_of_two_part(int64_t n) {
     return n & -n;

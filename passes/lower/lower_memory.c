@@ -5,6 +5,10 @@
 
 #include <string.h>
 
+enum {
+    LOADS_AT_ONCE = 4 /* elements of a thread from which on its loads take predicates, no branches */
+};
+
 /* The index tile as the tile sees it whose axes it gives from `first` on. */
 static Rep index_lanes(Lower *x, IrValue *index, int first) {
     Rep rep = *lower_rep(x, index);
@@ -297,8 +301,6 @@ static IrValue *load_edges(Lower *x, IrOp *op, const AccessPlan *plan, const Dis
     rotated_edges_end(x, &e);
     return ir_result(e.branch, 0);
 }
-
-enum { LOADS_AT_ONCE = 4 };
 
 /* So many elements of a thread, one each: nvcc writes a branch around each, and no two of them are in flight. */
 static void predicate_lanes(const Lower *x, const AccessPlan *plan, const Dist *dist, const IrValue *loaded) {

@@ -7,6 +7,10 @@
 #include <math.h>
 #include <string.h>
 
+/* Barriers of the cluster wait until each thread's stores are in global memory, too, of which a block that stores rows has many on
+ * their way. What a block's own barrier counts needs no fence. */
+enum { SENDS = 1, MOST_MEETINGS = 32 };
+
 typedef struct {
     IrOp *op;
     IrOpcode combine;
@@ -311,10 +315,6 @@ static bool crosses(const IrOp *op, DistSource source) {
             if (d.terms[i].axis == axes->ints[k]) return true;
     return false;
 }
-
-/* Barriers of the cluster wait until each thread's stores are in global memory, too, of which a block that stores rows has many on
- * their way. What a block's own barrier counts needs no fence. */
-enum { SENDS = 1, MOST_MEETINGS = 32 };
 
 /* Do the blocks of a cluster send their partials of it to each other? Behind a barrier of each block, which needs warps that meet. */
 static bool is_sent(const Lower *x, const IrOp *op) {

@@ -40,7 +40,7 @@ static void choose_rotation(Lower *x, IrOp *op) {
     }
     x->rotated_from = first;
     x->rotation = lower_aff(x, &x->b, aff_mod(x->module->affs, first, aff_const(x->module->affs, x->rotated)));
-    x->rotation->name = "turn";
+    x->rotation->name = "rotation";
 }
 
 int64_t rotated_width(Lower *x, IrOp *op, const AccessPlan *s, const Dist *dist) {

@@ -9,7 +9,11 @@
 
 #include <string.h>
 
-enum { SEGMENT_MOST = 33 };
+enum {
+    SEGMENT_MOST = 33 /* places of a row that one warp's segments have, one more than lanes */
+};
+/* Where short segments do not end with their line, neutral places behind it are cheaper than a condition for each lane. */
+enum { FILL_ENDS = 1 /* the switch */ };
 
 typedef struct {
     Lower *x;
@@ -174,9 +178,6 @@ typedef struct {
 static bool in_registers(const Scan *s) {
     return s->l.x->gpu && s->l.segments > 1 && s->l.length <= SEGMENT_MOST;
 }
-
-/* Where short segments do not end with their line, neutral places behind it are cheaper than a condition for each lane. */
-enum { FILL_ENDS = 1 /* the switch */ };
 
 static void find_places(Scan *s) {
     Lines *l = &s->l;

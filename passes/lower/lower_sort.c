@@ -5,7 +5,12 @@
 #include "analysis/analysis.h"
 #include "lower_internal.h"
 
-enum { CLASS_SHIFT = 28, CLASS_NAN = 1, CLASS_ABSENT = 2, ACROSS_ROWS = 4 };
+enum {
+    CLASS_SHIFT = 28, /* bits of a tag below its class */
+    CLASS_NAN = 1,    /* class of a tag */
+    CLASS_ABSENT = 2, /* class of a tag */
+    ACROSS_ROWS = 4   /* rows that a processor sorts side by side, at least */
+};
 
 typedef struct {
     Lower *x;

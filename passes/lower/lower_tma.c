@@ -5,7 +5,11 @@
 
 #include <string.h>
 
-enum { BOX_ALIGN = 1024, ATOM_ROWS = 8, STEP_BYTES = 32 };
+enum {
+    BOX_ALIGN = 1024, /* bytes: 8 rows of 128 (PTX ISA, swizzling modes) */
+    ATOM_ROWS = 8,    /* rows that a swizzle repeats after */
+    STEP_BYTES = 32   /* of a factor along k, an instruction */
+};
 
 /* A buffer cut into blocks of columns, one behind the other: rows of `box` bytes. */
 typedef struct {

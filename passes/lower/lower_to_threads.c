@@ -22,6 +22,8 @@
 #include "lower_internal.h"
 #include "plant.h"
 
+enum { MANY = 16 }; /* lanes of a thread */
+
 struct RepEntry {
     const IrValue *key;
     Rep rep;
@@ -377,8 +379,6 @@ static IrValue *all_present(Lower *x, IrValue *tile, const Dist *dist) {
     }
     return room ? ir_binary(&x->b, IR_LE, ir_const_index(&x->b, 0), lower_aff(x, &x->b, room)) : NULL;
 }
-
-enum { MANY = 16 }; /* lanes of a thread */
 
 /* Many lanes, which are present but in few tiles, are looked at there alone. */
 static bool fill_last(Lower *x, IrOp *op) {

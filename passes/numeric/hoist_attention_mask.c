@@ -21,7 +21,9 @@
 
 #include <math.h>
 
-enum { DEPTH = 8 };
+enum {
+    DEPTH = 8 /* operations that are looked through */
+};
 
 static bool is_along(const IrOp *fold, IrKind kind, unsigned axis) {
     const IrAttr *axes = ir_attr(fold, "axes");

@@ -5,7 +5,10 @@
 
 #include <math.h>
 
-enum { UP = 64, MACHINE_BITS = 22 /* of a reciprocal by the machine's instruction alone */ };
+enum {
+    UP = 64,          /* results are computed 2^64 times as large, so that none is denormal on the way (tests/math) */
+    MACHINE_BITS = 22 /* of a reciprocal by the machine's instruction alone */
+};
 
 /* e^r - 1 for |r| <= ln 2 / 2. */
 static IrValue *grow(Math *m, IrValue *r) {

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+enum { THREE_QUARTERS = 0x3F400000 }; /* in f32 */
+
 typedef struct {
     IrValue *f, *n; /* n as an integer, or times 2^mantissa */
 } Parts;
@@ -12,8 +14,6 @@ typedef struct {
 static int64_t root_of_half(const Math *m) {
     return m->wide ? 0x3FE6A09E667F3BCD : 0x3F3504F3;
 }
-
-enum { THREE_QUARTERS = 0x3F400000 }; /* in f32 */
 
 /* x > 0, 1 + f from `root` on, times 2^n; n in place, times 2^mantissa, from 3/4 on. */
 static Parts split_normal(Math *m, IrValue *x, int64_t root) {

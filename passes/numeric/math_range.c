@@ -4,7 +4,9 @@
 
 #include <math.h>
 
-enum { MOST_DEPTH = 8 };
+enum {
+    MOST_DEPTH = 8 /* operations that are looked through */
+};
 
 static const MathRange all = {-INFINITY, INFINITY};
 

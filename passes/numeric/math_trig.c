@@ -13,7 +13,13 @@
 
 #include <math.h>
 
-enum { MAX_WORDS = 40, F32_WINDOW = 3, F64_WINDOW = 6, FEW_BITS = 20, FEW = 1 << FEW_BITS };
+enum {
+    MAX_WORDS = 40,     /* of 2 / pi that f64's exponents reach */
+    F32_WINDOW = 3,     /* words of 2 / pi that count for one f32 */
+    F64_WINDOW = 6,     /* words of 2 / pi that count for one f64 */
+    FEW_BITS = 20,      /* below 2^20 Cody and Waite is exact enough (tests/math) */
+    FEW = 1 << FEW_BITS /* the same as a number */
+};
 
 typedef struct {
     const IrType *u32, *u64, *i64;

@@ -27,7 +27,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { MORE = 5, MOST_ERRORS = 2, DEPTH = 24 };
+enum {
+    MORE = 5,        /* bits beyond those of the result's type: an error of 1/32 of its unit (note 1) */
+    MOST_ERRORS = 2, /* roundings on the way to a result (note 1) */
+    DEPTH = 24       /* operations that are looked through */
+};
+enum { LARGE = 1 << 20 /* a factor up to here is moderate: products stay far from overflow */ };
+enum { FLUSHES = 1 /* the switch */ };
 
 typedef struct {
     PassContext *ctx;
@@ -281,8 +287,6 @@ static void scale_maximum(IrOp *fold, IrOp *product) {
     ir_op_erase(fold);
 }
 
-enum { LARGE = 1 << 20 };
-
 /* Whether lanes are numbers of products, or of memory whose type has no large ones: none stands in place of a score, such as -1e30. If all of
  * a row are such numbers, m is, too, and what its rounding left out would be the argument. */
 static bool is_moderate_at(const IrValue *v, int depth) {
@@ -320,8 +324,6 @@ static void join_argument(PassContext *ctx, IrOp *op) {
 }
 
 /* ---- Results below the normal numbers ---- */
-
-enum { FLUSHES = 1 /* the switch */ };
 
 static bool are_factors(const IrValue *v) {
     for (const IrUse *use = v->uses; use; use = use->next)

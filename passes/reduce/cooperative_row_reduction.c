@@ -20,7 +20,12 @@
 
 #include "analysis/analysis.h"
 
-enum { MOST_FOLDS = 3, ELEMENT_BYTES = 4, LITTLE = 4, LOOPS = 3 };
+enum {
+    MOST_FOLDS = 3,    /* reductions of a row that one pass makes */
+    ELEMENT_BYTES = 4, /* of the tensor, at most: pieces of 16 bytes have four or more */
+    LITTLE = 4,        /* a chunk's partial results may be one in so many of its bytes (note 26) */
+    LOOPS = 3          /* around a nest */
+};
 
 /* How rows are cut into chunks, and what holds these: `threads` of `lanes` each, `blocks` a multiprocessor; the blocks of `teams` rows are resident. */
 typedef struct {

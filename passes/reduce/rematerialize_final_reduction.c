@@ -231,18 +231,18 @@ static void make_sibling(const Rematerialize *n, IrFunc *func) {
 static void repeat(const Rematerialize *n) {
     IrModule *m = n->ctx->module;
     int64_t step = ir_step_order(n->map);
-    DerivedSymbol chosen = derived_symbol(m, "near", n->used);
+    DerivedSymbol chosen = derived_symbol(m, "remat", n->used);
     const Aff *apart = aff_sub(m->affs, aff_const(m->affs, 1), chosen.name);
     IrFunc *func = ir_func_clone(n->map, n->map->name);
     steps_make_room(m, step, 1);
-    step_name(func, step_new_name(m, n->map->name, "near"), step + 1);
+    step_name(func, step_new_name(m, n->map->name, "remat"), step + 1);
     add_params(n, func, true);
     add_params(n, n->map, false);
     func_add_symbol(func, chosen);
     func_add_symbol(n->map, chosen);
     func_add_symbol(n->finish, chosen);
     make_sibling(n, func);
-    step_repeat(func, chosen.name, "near");
+    step_repeat(func, chosen.name, "remat");
     step_repeat(n->map, apart, "apart");
     step_repeat(n->finish, apart, "apart");
 }

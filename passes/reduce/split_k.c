@@ -32,12 +32,12 @@
 
 enum {
     TAIL_WAVES = 8 /* 0: none */,
-    MOST_SUMS = 3,
-    LEAST_TRIPS = 4,
-    MARGIN_PERCENT = 20,
-    PARTS_AT_ONCE = 16,
-    MOST_IN_FINISH = 4,
-    MOST_PICOSECONDS = 1 << 30
+    MOST_SUMS = 3,             /* accumulators of a loop */
+    LEAST_TRIPS = 4,           /* iterations of a part: a ring of stages fills once a part */
+    MARGIN_PERCENT = 20,       /* of the time, that a split must save by the cost model (note 32) */
+    PARTS_AT_ONCE = 16,        /* parts that one block adds in a step */
+    MOST_IN_FINISH = 4,        /* parts that the last step adds itself; of more another step makes a sum */
+    MOST_PICOSECONDS = 1 << 30 /* the largest time in an index expression: sums of two stay in 32 bits */
 };
 
 typedef struct {

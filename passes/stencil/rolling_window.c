@@ -23,10 +23,10 @@ enum {
     MAX_RING_BYTES = 72 << 10, /* of MAX_BOXES: three blocks on a multiprocessor ... */
     RING_WARPS = 8,            /* ... of so many warps */
     MAX_GROUP = 16,            /* iterations */
-    MAX_FRONT = 3,
-    MAX_BOXES = 3,
-    HELD = 56,      /* elements of a line, results and what is carried, for which a thread has ... */
-    REGISTERS = 80, /* ... that many registers */
+    MAX_FRONT = 3,             /* boxes that are copied in front of the loop (note 19) */
+    MAX_BOXES = 3,             /* of a ring (note 19) */
+    HELD = 56,                 /* elements of a line, results and what is carried, for which a thread has ... */
+    REGISTERS = 80,            /* ... that many registers */
 };
 
 typedef struct {

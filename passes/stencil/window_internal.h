@@ -5,8 +5,8 @@
 #include "analysis/analysis.h"
 
 enum {
-    WINDOW_VARS = 8, /* loops and map axes */
-    WINDOW_LOOPS = 4,
+    WINDOW_VARS = 8,  /* loops and map axes */
+    WINDOW_LOOPS = 4, /* loops of a window: room */
     WINDOW_ATOMS = 24 /* conditions of a mask */
 };
 

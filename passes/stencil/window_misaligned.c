@@ -126,7 +126,7 @@ IrValue *window_misaligned_at(IrBuilder *outer, IrBuilder *b, const Window *inne
         at = add(b, at, ir_binary(b, IR_MUL, number, ir_aff_emit(outer, inner->axes[a].stride)));
     }
     IrValue *misalignment = ir_binary(b, IR_AND, at, ir_const_index(b, PIECE_ELEMENTS - 1));
-    if (!misalignment->name) misalignment->name = "skew";
+    if (!misalignment->name) misalignment->name = "misalignment";
     return misalignment;
 }
 

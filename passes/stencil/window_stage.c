@@ -10,6 +10,11 @@
 
 #include "window_stage.h"
 
+enum {
+    FEW_COPIES = 8, /* of a thread, that stand side by side */
+    UNROLLED = 2    /* copies of a loop */
+};
+
 /* ---- Threads ---- */
 
 typedef struct {
@@ -488,11 +493,6 @@ static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValu
     ir_attr_set_int(ir_op_create(&in, IR_ASYNC_COPY, 5, operands, 0, NULL), "bytes", bytes);
     if (mask) ir_yield(&in, 0, NULL);
 }
-
-enum {
-    FEW_COPIES = 8, /* of a thread, that stand side by side */
-    UNROLLED = 2    /* copies of a loop */
-};
 
 /* Every thread's pieces; `masked`: conditions are asked of each. In a loop of the kernel many of them are
  * taken in a loop, too: the addresses of all of them, computed ahead, would take the registers. */

@@ -6,8 +6,8 @@
 #include "window_internal.h"
 
 enum {
-    LANE_BITS = 5,
-    WARP_BITS = 5,
+    LANE_BITS = 5, /* of a thread's number in its warp */
+    WARP_BITS = 5, /* of a warp's number in its block */
     MAX_MEMBERS = WINDOW_VARS + LANE_BITS + WARP_BITS,
     MAX_AXES = 4,         /* of the box */
     MAX_STEP = 3,         /* of its contiguous one: a sector has two elements of these */

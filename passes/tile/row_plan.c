@@ -7,17 +7,17 @@
 #include "split.h"
 
 enum {
-    CLASS_LIMIT = 12,
-    HELD = 96,
-    HELD_ROW = 64,
-    HELD_TWICE = 72,
-    STEP_HELD = 16,
-    MOST_WARPS = 16,
-    BLOCKS = 8,
-    ROW_STEPS = 16,
-    FEW = 4,
-    FEW_HELD = 4,
-    LONG_ROWS = 1
+    CLASS_LIMIT = 12, /* classes that a kernel is planned with: room, more are not made */
+    HELD = 96,        /* registers of a thread for a row that a cluster shares, all tiles together (note 6) */
+    HELD_ROW = 64,    /* the same of a row that one block keeps (note 6) */
+    HELD_TWICE = 72,  /* registers of a thread up to which 8 warps do for a row (note 6) */
+    STEP_HELD = 16,   /* elements of a thread, at first: longer rows get more warps before they get more elements */
+    MOST_WARPS = 16,  /* of a block */
+    BLOCKS = 8,       /* of a cluster: what every machine with clusters has */
+    ROW_STEPS = 16,   /* steps in which the lengths of rows of one class are told apart, at most */
+    FEW = 4,          /* elements: short rows are rounded up to so many, 16 bytes of f32 */
+    FEW_HELD = 4,     /* elements that a thread keeps at least, before more blocks share a row */
+    LONG_ROWS = 1     /* 0: rows are read again where their tiles do not fit all at once (note 32) */
 };
 
 /* ---- What a thread must hold ---- */

@@ -15,7 +15,9 @@
  */
 #include "analysis/analysis.h"
 
-enum { MOST_DEPTH = 8 };
+enum {
+    MOST_DEPTH = 8 /* operations of a condition that are looked through */
+};
 
 /* ---- Conditions as 0 or 1 ---- */
 

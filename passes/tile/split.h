@@ -41,7 +41,11 @@ int64_t split_most_lanes(PassContext *ctx, IrFunc *f, const AxisClass *c);
 
 /* ---- Versions by the length of a row (row_plan.c) ---- */
 
-enum { ROW_VERSIONS = 4, ROW_LEAST_CAP = 64, ROW_SHORT = 1024 /* lanes that a warp keeps */ };
+enum {
+    ROW_VERSIONS = 4 /* of a step */,
+    ROW_LEAST_CAP = 64 /* lanes: two a thread of a warp */,
+    ROW_SHORT = 1024 /* lanes that a warp keeps */
+};
 
 /* A version that keeps rows of up to `cap` lanes, over `cluster` blocks of `warps` warps; aligned: it asks for
  * rows and addresses of whole 16-byte pieces. cap INT64_MAX: several passes, aligned. */

@@ -18,6 +18,10 @@
 #include "analysis/analysis.h"
 #include "plant.h"
 
+enum {
+    SHARED_CHUNK = 64 /* lanes of a chunk, where several rows of a tile share it */
+};
+
 static bool needs_cut(const PassContext *ctx, const AxisClass *c) {
     if (c->reduced || c->contracted || c->scanned || c->sorted || c->sliced || c->rigid) return false;
     return c->constant < 0 || c->constant > ctx->target->row_large;
@@ -41,8 +45,6 @@ static bool shares_tile(const PassContext *ctx, const Axes *axes, size_t index) 
     }
     return false;
 }
-
-enum { SHARED_CHUNK = 64 };
 
 static int64_t chunk_for(const PassContext *ctx, const Axes *axes, size_t index) {
     const Target *t = ctx->target;
