@@ -119,14 +119,14 @@ class Compiled(torch.nn.Module):
         bindings = {b.name: b for b in imported.inputs if isinstance(b, importer.Binding)}
         self.reads = [(places[t.operator_name], bindings[t.operator_name].order, _other_shape(t, bindings[t.operator_name]))
                       for t in kernel.inputs]
-        self.sizes = [(k, name) for k, name in enumerate(imported.inputs) if isinstance(name, str)]
+        named = {own: sketch for sketch, own in kernel.symbols.items()}
+        self.sizes = [(k, named[name]) for k, name in enumerate(imported.inputs) if isinstance(name, str) and name in named]
         written = {t.operator_name: (k, t) for k, t in enumerate(kernel.outputs)}
         self.results = [None if b is None else _result(*written[b.name], b) for b in imported.outputs]
-        self.named = {name for name in kernel.symbols.values()} & {name for _, name in self.sizes}
 
     def forward(self, *args):
         tensors = [self._held(args[k], order, shape) for k, order, shape in self.reads]
-        named = {name: args[k] for k, name in self.sizes if name in self.named}
+        named = {name: args[k] for k, name in self.sizes}
         made = self.kernel(*tensors, **named)
         made = made if isinstance(made, tuple) else (made,)
         results = [None if r is None else r(made) for r in self.results]
@@ -191,21 +191,24 @@ class Compiler:
         while node.target is operator.getitem:
             node = node.args[0]
         if node.op != "call_function":
-            users = [n for n in (node.users if node.op != "output" else node.all_input_nodes) if n.op == "call_function"]
-            return self._split(gm, {n.name: why for n in users}) if users else self._nested(gm)
+            return self._left_whole(gm, why)
         return self._split(gm, {node.name: why})
 
     def _smaller(self, gm, imported, error):
         busy = [n for n in gm.graph.nodes if n.op == "call_function" and not splitter.is_free(n)]
         if len(busy) <= 1:
-            for node in busy:
-                self.report.left[node.name] = (str(node.target), first_line(error))
-            return self._nested(gm)
+            return self._left_whole(gm, first_line(error))
         whole = splitter.halves(gm, _blamed(imported, error))
         for name, child in list(whole.named_children()):
             free = all(splitter.is_free(n) for n in child.graph.nodes)
             setattr(whole, name, self._nested(child) if free else self._region(child))
         return whole
+
+    def _left_whole(self, gm, why):
+        for node in gm.graph.nodes:
+            if not splitter.is_free(node):
+                self.report.left[node.name] = (str(node.target), why)
+        return self._nested(gm)
 
     def _nested(self, gm):
         if self.options.nested == "eager" or not any(n.op == "call_function" for n in gm.graph.nodes):

@@ -118,16 +118,27 @@ class _Importer:
         self.declared, self.inputs, self.outputs, self.alone = [], [], [], False
 
     def run(self):
+        self._name_sizes()
         for node in self.gm.graph.nodes:
             self.text.node = node
             getattr(self, node.op)(node)
         return self._finish()
 
+    def _name_sizes(self):
+        """A size of an input that is an expression of symbols that no input tells, `1 + (s0 - 1) // 2`, is a symbol of its own."""
+        fakes = [n.meta.get("val") for n in self.gm.graph.find_nodes(op="placeholder")]
+        told = {expression(f) for f in fakes if isinstance(f, torch.SymInt)}
+        sizes = {expression(s) for f in fakes if isinstance(f, torch.Tensor) for s in f.shape if isinstance(s, torch.SymInt)}
+        told |= sizes
+        for expr in sorted(sizes, key=lambda e: (len(str(e)), str(e))):
+            if not expr.is_Symbol and not expr.free_symbols <= told:
+                self.text.symbols.setdefault(expr, f"S{len(self.text.symbols)}")
+
     def placeholder(self, node):
         fake = node.meta.get("val")
-        if isinstance(fake, torch.SymInt):
+        if isinstance(fake, torch.SymInt | torch.SymFloat | int | float):
             self.text.values[node] = fake
-            self.inputs.append(fake)
+            self.inputs.append(fake if isinstance(fake, torch.SymInt) else None)
         elif not isinstance(fake, torch.Tensor):
             raise NotTaken("an input that is no tensor")
         elif not node.users:
@@ -187,6 +198,7 @@ class _Importer:
 
     def _finish(self):
         declared = [f"{b.name}{self.text.dims(b.held_shape())}: {TYPES[b.dtype]}" for b in self.declared if self._used(b)]
+        self._check_bound()
         inputs = [self._symbol(v) if isinstance(v, torch.SymInt) else v for v in self.inputs]
         head = [f"operator {self.name} {{"]
         if self.text.symbols:
@@ -205,6 +217,16 @@ class _Importer:
         if not used:
             self.inputs = [None if v is binding else v for v in self.inputs]
         return used
+
+    def _check_bound(self):
+        """Each symbol is a size of an input, or an input itself: a launch has to know it."""
+        known = {expression(v) for v in self.inputs if isinstance(v, torch.SymInt)}
+        for binding in self.inputs:
+            if isinstance(binding, Binding):
+                known.update(expression(s) for s in binding.shape)
+        for symbol in self.text.symbols:
+            if symbol not in known:
+                raise NotTaken(f"the size {symbol} is not to be had from the inputs")
 
     def _symbol(self, size):
         return self.text.symbols.get(expression(size))

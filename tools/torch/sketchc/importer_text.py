@@ -24,8 +24,8 @@ def kind_of(dtype):
 
 
 def expression(size):
-    """What a size is, for comparisons that must not guard: a whole number, or sympy's expression of a SymInt."""
-    return size.node.expr if isinstance(size, torch.SymInt) else size
+    """What a size is, for comparisons that must not guard: a number, or sympy's expression of a SymInt or SymFloat."""
+    return size.node.expr if isinstance(size, torch.SymInt | torch.SymFloat) else size
 
 
 def same(a, b):
@@ -78,7 +78,7 @@ class OperatorText:
 
     def literal(self, number, dtype):
         """A number as an element of this type."""
-        if isinstance(number, torch.SymInt):
+        if isinstance(number, torch.SymInt | torch.SymFloat):
             return f"({self.size(number)})"
         if dtype == torch.bool:
             return "true" if number else "false"
@@ -177,7 +177,7 @@ class _SizePrinter:
 
     def text(self, expr):
         kind = type(expr).__name__
-        if expr.is_Symbol:
+        if expr.is_Symbol or expr in self.symbols:
             return self.symbols.setdefault(expr, f"S{len(self.symbols)}")
         if expr.is_Integer:
             return str(int(expr)) if expr >= 0 else f"({int(expr)})"
@@ -189,6 +189,12 @@ class _SizePrinter:
             return "(" + " * ".join([self.text(expr.args[0])] * int(expr.args[1])) + ")"
         if kind in ("FloorDiv", "CleanDiv"):
             return f"({self.text(expr.args[0])} // {self.text(expr.args[1])})"
+        if kind in ("FloatTrueDiv", "IntTrueDiv"):
+            return f"({self.text(expr.args[0])} / {self.text(expr.args[1])})"
+        if kind == "ToFloat":
+            return self.text(expr.args[0])
+        if expr.is_Float:
+            return _float_text(float(expr))
         if kind in ("Mod", "PythonMod"):
             return f"({self.text(expr.args[0])} % {self.text(expr.args[1])})"
         if kind in ("Max", "Min"):

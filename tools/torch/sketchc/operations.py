@@ -8,7 +8,7 @@ import torch
 from . import importer_folds, importer_views, importer_windows
 from .importer_text import NARROW, TYPES, NotTaken, Value, kind_of
 
-NUMBERS = (Value, int, float, bool, torch.SymInt)
+NUMBERS = (Value, int, float, bool, torch.SymInt, torch.SymFloat)
 OUT, JOIN = "the result's type", "the join of the operands' types"
 
 
@@ -225,7 +225,7 @@ def converted(text, out, x, *args, **kwargs):
 
 
 def _converted_number(number, dtype):
-    if isinstance(number, torch.SymInt):
+    if isinstance(number, torch.SymInt | torch.SymFloat):
         return number
     return torch.tensor(number).to(dtype).item()
 
