@@ -27,6 +27,15 @@ static int64_t held_columns(const Design *d) {
     return columns;
 }
 
+/* Rows shorter than a tile's columns: several of them are a tile. */
+static void take_rows(const Design *d, DesignStyle *s) {
+    const DesignAxis *last = d->axes[d->outer_count - 1];
+    int64_t row = 1, extent = longest(d, last->extent);
+    while (row < extent) row *= 2;
+    if (d->style->staging != STAGE_PACKED || last->single || extent < 2 || row * 2 > s->inner) return;
+    s->tiles = 2, s->outer = s->inner / row, s->inner = row;
+}
+
 /* Where every nest does one thing, its own form says how it is walked: a product in blocks, a fold along rows or columns, and all else in pieces of rows. */
 static const DesignStyle *nest_style(Design *d) {
     DesignStyle *s = ARENA_NEW(d->arena, DesignStyle);
@@ -44,6 +53,7 @@ static const DesignStyle *nest_style(Design *d) {
         for (unsigned i = 0; i < n; i++) d->reused |= d->axes[i]->repeated;
         if (d->reused) s->inner = LINES;
     }
+    if (n && sides != 3) take_rows(d, s);
     return s;
 }
 

@@ -116,13 +116,24 @@ static double wave_seconds(const CostMachine *m, const CostLaunch *l, const Cost
     return longer(roof + l->waits * m->latency / (beside * beside), own);
 }
 
+enum { SCHEDULERS = 4, BUSY_WARPS = 4 }; /* of a multiprocessor; a scheduler's warps that hide each other's latencies */
+
+/* How many times as long instructions take where a scheduler has fewer warps than that. */
+static double waiting_factor(const CostMachine *m, const CostLaunch *l, const CostEstimate *e) {
+    double beside = l->blocks / (double)m->sms;
+    if (beside > (double)e->blocks_per_sm) beside = (double)e->blocks_per_sm;
+    if (beside < 1) beside = 1;
+    double warps = beside * (double)l->threads / WARP / SCHEDULERS;
+    return warps > 0 && warps < BUSY_WARPS ? BUSY_WARPS / warps : 1;
+}
+
 static void fill_roofs(const CostMachine *m, const CostLaunch *l, CostEstimate *e) {
     double bytes = l->read + l->written, l2 = l->l2 > bytes ? l->l2 : bytes;
     bool reads = l->written * 50 < bytes;
     e->roofs[reads ? COST_READ : COST_COPY] = moving(m, l->read, l->written);
     e->roofs[COST_L2] = l2 / m->l2;
     e->roofs[COST_SHARED] = l->shared / m->shared;
-    e->roofs[COST_ISSUE] = l->instructions / m->issue;
+    e->roofs[COST_ISSUE] = l->instructions / m->issue * waiting_factor(m, l, e);
     e->roofs[COST_PRODUCTS] = m->products > 0 ? l->products / m->products : 0;
     e->roofs[COST_EMPTY] = m->launch;
 }

@@ -277,9 +277,15 @@ static unsigned fresh(Seen *seen, size_t warp, const int64_t *sectors, unsigned 
     return count;
 }
 
+static Piece *piece_of(Count *c, const IrOp *op);
+static bool joins_store(Count *c, const IrOp *op, const int64_t *offset, const Lanes *mask, int64_t size);
+
 static Pattern pattern_of(Count *c, const IrOp *op, const Lanes *offset, const Lanes *mask, int64_t size, double bytes) {
     Pattern p = {0};
     Seen *seen = seen_by(c, op);
+    /* What is stored leaves the first level at once: only elements of one instruction share sectors. */
+    if (op->opcode == IR_MEM_STORE && !(offset->known && joins_store(c, op, offset->lanes, mask, size)))
+        memset(seen->counts, 0, c->threads / WARP * sizeof *seen->counts);
     unsigned wide = bytes > SECTOR ? (unsigned)(bytes / SECTOR) : 1;
     for (size_t warp = 0; warp < c->threads; warp += WARP) {
         int64_t sectors[WARP];
@@ -343,6 +349,17 @@ static Piece *piece_of(Count *c, const IrOp *op) {
         s->piece->first = ARENA_ARRAY(c->arena, int64_t, c->threads);
     }
     return s->piece;
+}
+
+/* Is the element stored by one instruction with the one before it along the map's inner axis? */
+static bool joins_store(Count *c, const IrOp *op, const int64_t *offset, const Lanes *mask, int64_t size) {
+    int64_t width = 16 / size > 0 ? 16 / size : 1, at = c->inner % width;
+    Piece *p = piece_of(c, op);
+    if (!at || c->walked <= 1) p->up = true;
+    if (!at || c->walked <= 1) memcpy(p->first, offset, c->threads * sizeof *offset);
+    for (size_t i = 0; i < c->threads && at; i++)
+        if (lane_accesses(c, i, mask)) p->up = p->up && offset[i] == p->first[i] + at && p->first[i] % (at < 2 ? 2 : width) == 0;
+    return at && p->up;
 }
 
 /* Single elements at neighbouring offsets, the first a multiple of 8 or 16 bytes, become one access

@@ -52,6 +52,16 @@ static void check_limits(void) {
     CHECK(cost_estimate(&machine, &l).blocks_per_sm == machine.blocks_sm);
 }
 
+/* One block of 4 warps has one warp a scheduler, whose instructions wait for each other; four such blocks do not. */
+static void check_few_warps(void) {
+    CostLaunch l = {.blocks = 13200, .threads = 128, .registers = 255, .shared_bytes = 120 * 1024, .instructions = 1e9};
+    double alone = cost_estimate(&machine, &l).roofs[COST_ISSUE];
+    l.registers = 128, l.shared_bytes = 0;
+    CHECK(cost_estimate(&machine, &l).blocks_per_sm == 4 && alone > 3.9 * cost_estimate(&machine, &l).roofs[COST_ISSUE]);
+    l.blocks = 264; /* two a multiprocessor, whatever would fit */
+    CHECK(cost_estimate(&machine, &l).roofs[COST_ISSUE] > 0.49 * alone);
+}
+
 /* 133 blocks on 132 multiprocessors, one each: the last one runs alone. */
 static void check_waves(void) {
     CostLaunch l = {.blocks = 132, .threads = 1024, .registers = 64, .read = 132e7, .bytes_in_flight = 64, .waits = 2};
@@ -111,6 +121,7 @@ int main(void) {
     check_copy();
     check_banks();
     check_limits();
+    check_few_warps();
     check_waves();
     check_roofs();
     arena_destroy(arena);
