@@ -120,10 +120,10 @@ static bool joins_groups(Design *d, const IrOp *op, DesignSplit *splits) {
            is_of_fold(d, from, from->type, &fuel) && joins_axes(d, from->type, op->results[0].type, splits);
 }
 
-/* Is it made of what is dealt out, lane by lane? `fuel` ends a search in a graph that shares much. */
+/* Is it made of what is dealt out, lane by lane, behind no workspace? `fuel` ends a search in a graph that shares much. */
 static bool find_splits(Design *d, const IrValue *v, unsigned *fuel) {
     const IrOp *op = v->def;
-    if (!op || !*fuel || --*fuel == 0) return false;
+    if (!op || design_home(d, v) || !*fuel || --*fuel == 0) return false;
     const IrOp *element = only_element(op);
     if (joins_groups(d, op, d->splits)) return true;
     if (element && dealt(d, op, element, d->splits)) {
