@@ -81,10 +81,16 @@ static size_t turn_in_library(size_t style, size_t preferred) {
     return is_of_library(preferred) && (prefers_few ? few || largest : !few) ? 1 : TURNS;
 }
 
-/* When a style's turn is: the naive ones come last, and nests of their own for folds where one nest for all has too much code. */
+static bool is_packed(size_t style) {
+    return design_style(style)->staging == STAGE_PACKED;
+}
+
+/* When a style's turn is: the naive ones come last, those of convolutions early where there are matrix units, and nests of their own for folds where one nest
+ * for all has too much code. */
 static size_t turn_of(size_t style, size_t preferred, bool large) {
     const DesignStyle *s = design_style(style);
     if (style != preferred && is_of_library(style)) return turn_in_library(style, preferred);
+    if (is_packed(style) && is_of_library(preferred)) return 1;
     return style == preferred ? 0 : s->naive ? 3 : large && s->staging >= STAGE_FOLDED ? 1 : 2;
 }
 
@@ -119,7 +125,8 @@ static bool is_less(const DesignTrial *a, const DesignTrial *b) {
 static void consider(Choice *c, const DesignTrial *t) {
     if (c->first.text) c->tried += (t->large ? LARGE_OPS : t->ops) + TRIAL_OPS;
     if (!t->text) return;
-    if (!c->first.text) c->first = *t;
+    bool sibling = is_packed(t->style) && is_packed(c->first.style) && t->seconds >= 0 && t->seconds < c->first.seconds;
+    if (!c->first.text || sibling) c->first = *t; /* the same design in other blocks */
     if (t->seconds < 0) return;
     if (is_less(t, &c->least)) {
         c->second = c->least;
