@@ -3,6 +3,7 @@
 #include "banks.h"
 #include "gpu.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -15,12 +16,14 @@ enum {
     WGMMA_ROWS = 64,
     FACTOR_BYTES = 32,      /* of a factor of wgmma along k */
     MMA_ADDS = 16 * 8 * 16, /* of 16 bits; of 32 bits half as many cost as much, of 8 bits twice as many */
+    UNEVEN_BLOCKS = 32,     /* so many are walked of those whose work differs */
     CVT_ADDS = 8            /* four conversions of an addition and a mask each */
 };
 
 /* An integer value in each thread of the block. */
 typedef struct {
     bool known;
+    bool by_block; /* made of the block's place in the grid */
     int64_t *lanes;
 } Lanes;
 
@@ -62,7 +65,10 @@ typedef struct {
     bool flagged; /* what is behind flags counts too */
     Arena *arena;
     size_t threads;
-    double blocks;
+    double grid;   /* blocks of the launch */
+    double blocks; /* of them that the one that is walked stands for */
+    double place;  /* of that one in the grid */
+    bool uneven;   /* how long a loop runs is made of the block's place */
     Slot *slots;
     size_t slot_count;
     bool *active;    /* by thread: runs what is walked now */
@@ -99,6 +105,7 @@ static int64_t *set_lanes(Count *c, const IrValue *v) {
     s->key = v;
     if (!s->lanes.lanes) s->lanes.lanes = ARENA_ARRAY(c->arena, int64_t, c->threads);
     s->lanes.known = true;
+    s->lanes.by_block = false;
     return s->lanes.lanes;
 }
 
@@ -172,7 +179,7 @@ static bool apply(IrOpcode opcode, int64_t a, int64_t b, int64_t *out) {
 static bool special(Count *c, const IrOp *op) {
     IrSpecial special = ir_op_special(op);
     int64_t *lanes = set_lanes(c, &op->results[0]), cluster = c->out->cluster;
-    int64_t middle = (int64_t)(c->blocks / 2);
+    int64_t place = (int64_t)c->place;
     for (size_t i = 0; i < c->threads; i++) {
         int64_t t = (int64_t)i;
         if (special == IR_SPECIAL_LANE)
@@ -182,14 +189,15 @@ static bool special(Count *c, const IrOp *op) {
         else if (special == IR_SPECIAL_TID_X)
             lanes[i] = t;
         else if (special == IR_SPECIAL_CTAID_X)
-            lanes[i] = middle;
+            lanes[i] = place;
         else if (special == IR_SPECIAL_CLUSTERID_X)
-            lanes[i] = middle / cluster;
+            lanes[i] = place / cluster;
         else if (special == IR_SPECIAL_NCTAID_X)
-            lanes[i] = (int64_t)c->blocks;
+            lanes[i] = (int64_t)c->grid;
         else
             lanes[i] = 0;
     }
+    slot_of(c, &op->results[0])->lanes.by_block = special == IR_SPECIAL_CTAID_X || special == IR_SPECIAL_CLUSTERID_X;
     return true;
 }
 
@@ -217,7 +225,9 @@ static void evaluate(Count *c, const IrOp *op) {
     bool copy = op->opcode == IR_CAST || op->opcode == IR_UNIFORM, choice = op->opcode == IR_SELECT;
     if (!copy && !choice && op->opcode != IR_NOT && !(op->operand_count == 2 && apply(op->opcode, 0, 1, &probe))) return;
     const int64_t *a = in[0]->lanes, *b = in[1] ? in[1]->lanes : a, *d = in[2] ? in[2]->lanes : a;
+    bool by_block = in[0]->by_block || (in[1] && in[1]->by_block) || (in[2] && in[2]->by_block);
     int64_t *lanes = set_lanes(c, result);
+    slot_of(c, result)->lanes.by_block = by_block;
     for (size_t i = 0; i < c->threads; i++) {
         if (copy)
             lanes[i] = a[i];
@@ -553,13 +563,16 @@ static bool walk_for(Count *c, const IrOp *op) {
         int64_t step = bounds[2]->lanes[i], n = step > 0 ? floor_div(bounds[1]->lanes[i] - bounds[0]->lanes[i] + step - 1, step) : 0;
         if (c->active[i] && (double)n > trips) trips = (double)n;
     }
+    bool goes_on = (double)bounds[2]->lanes[0] == c->grid; /* from tile to tile */
+    c->uneven |= !goes_on && (bounds[0]->by_block || bounds[1]->by_block);
     if (trips < 1) return true;
     const IrBlock *body = op->regions[0];
     int64_t *v = set_lanes(c, body->args[0]);
+    slot_of(c, body->args[0])->lanes.by_block = bounds[0]->by_block;
     for (size_t i = 0; i < c->threads; i++) v[i] = bounds[0]->lanes[i] + (int64_t)((trips - 1) / 2) * bounds[2]->lanes[i];
     double times = c->times, unrolled = c->unrolled, ahead = c->ahead;
     bool barrier = c->barrier, whole = ir_attr_int(op, "unroll", 0) < 0;
-    if (c->times <= 1 && c->blocks > 1 && (double)bounds[2]->lanes[0] == c->blocks) c->turns = trips;
+    if (c->times <= 1 && c->grid > 1 && goes_on) c->turns = trips;
     if (ir_attr_int(op, "pipeline", 1) > 1) c->ahead = trips;
     c->times *= trips;
     if (whole)
@@ -785,7 +798,7 @@ static double from_memory(const Count *c, const Traffic *t, double asked) {
     if (!t->bytes || asked <= t->bytes) return asked;
     double cache = 0.6 * (double)c->machine->l2_bytes;
     if (t->bytes <= cache) return t->bytes;
-    double tiles = c->blocks * c->turns;
+    double tiles = c->grid * c->turns;
     double share = t->bytes / tiles; /* of one tile, read again before others take its place */
     CostEstimate e = cost_estimate(c->machine, c->out);
     double resident = (double)(e.blocks_per_sm * c->machine->sms);
@@ -807,26 +820,40 @@ static void limit_in_flight(Count *c) {
     if (!c->asynchronous && l->bytes_in_flight > room) l->bytes_in_flight = room;
 }
 
+#define GOLDEN 0.6180339887498949
+
+/* The block in the middle of the grid, and others that lie evenly over it without a period: what a block does may depend on its place, as the taps of a phase do. */
+static bool walk_blocks(Count *c, unsigned count) {
+    CostLaunch empty = *c->out;
+    bool ok = true;
+    for (unsigned i = 0; i < c->f->param_count; i++) c->params[i].read = c->params[i].written = 0;
+    c->blocks = c->grid / count;
+    for (unsigned i = 0; i < count && ok; i++) {
+        c->place = floor(c->grid * fmod(0.5 + i * GOLDEN, 1));
+        c->times = c->unrolled = c->ahead = 1;
+        c->epoch++;
+        ok = walk(c, c->f->body);
+        wait_for_loads(c);
+    }
+    c->out->waits /= count;
+    c->out->unchecked /= count;
+    c->out->exceptions /= count;
+    if (!ok || count > 1 || !c->uneven || c->grid < 2 * UNEVEN_BLOCKS) return ok;
+    *c->out = empty;
+    return walk_blocks(c, UNEVEN_BLOCKS);
+}
+
 bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void *ctx, bool flagged, CostLaunch *launch) {
-    Count c = {.machine = machine,
-               .f = f,
-               .symbol = symbol,
-               .ctx = ctx,
-               .flagged = flagged,
-               .out = launch,
-               .times = 1,
-               .unrolled = 1,
-               .ahead = 1,
-               .turns = 1};
+    Count c = {.machine = machine, .f = f, .symbol = symbol, .ctx = ctx, .flagged = flagged, .out = launch, .turns = 1};
     int64_t grid[3], warps = ir_func_int(f, IR_FN_NUM_WARPS, 1);
     *launch = (CostLaunch){.cluster = ir_func_cluster(f)};
     if (warps < 1 || warps > 32 || !formula_value(&c, IR_FN_GRID_X, 1, &grid[0]) || !formula_value(&c, IR_FN_GRID_Y, 1, &grid[1]) ||
         !formula_value(&c, IR_FN_GRID_Z, 1, &grid[2]) || !formula_value(&c, IR_FN_MEETING, 0, &launch->meeting))
         return false;
-    c.blocks = (double)grid[0] * (double)grid[1] * (double)grid[2];
+    c.grid = (double)grid[0] * (double)grid[1] * (double)grid[2];
     c.threads = (size_t)warps * WARP;
     c.arena = arena_create();
-    launch->blocks = c.blocks;
+    launch->blocks = c.grid;
     launch->threads = (int64_t)c.threads;
     launch->shared_bytes = ir_func_int(f, IR_FN_SHARED_BYTES, 0);
     c.slot_count = TABLE;
@@ -835,8 +862,7 @@ bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void 
     c.params = ARENA_ARRAY(c.arena, Traffic, f->param_count + 1);
     c.active = ARENA_ARRAY(c.arena, bool, c.threads);
     memset(c.active, 1, c.threads * sizeof *c.active);
-    bool ok = c.blocks <= 0 || (bind_params(&c) && walk(&c, f->body));
-    wait_for_loads(&c);
+    bool ok = c.grid <= 0 || (bind_params(&c) && walk_blocks(&c, 1));
     launch->registers = 24 + c.fragments[0] + c.fragments[1];
     /* The assembler keeps to what lets as many blocks fit as were promised, one at least. */
     int64_t promised = ir_func_int(f, IR_FN_MIN_BLOCKS, 1);
