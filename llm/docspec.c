@@ -191,12 +191,14 @@ void docspec_release(Documents *d) {
 
 /* ---- Matching ---- */
 
-/* The items of a list with commas, one after the other; false at the end. */
+/* The items of a list with commas, one after the other; false at the end. Commas in quotes are an item's own. */
 static bool next_item(const char **p, const char **item, size_t *size) {
     *p += strspn(*p, " ,");
     if (!**p) return false;
     *item = *p;
-    *size = strcspn(*p, ",");
+    const char *quote = **p == '"' ? strchr(*p + 1, '"') : NULL;
+    *size = quote ? (size_t)(quote + 1 - *p) : 0;
+    *size += strcspn(*p + *size, ",");
     *p += *size;
     while (*size && (*item)[*size - 1] == ' ') --*size;
     return true;
@@ -227,13 +229,39 @@ static bool occurs(const char *text, const char *word) {
     return false;
 }
 
+/* A word that is called: what a tensor or a comment is called is no operation. */
+static bool calls(const char *text, const char *word) {
+    size_t n = strlen(word);
+    for (const char *p = text; n && (p = strstr(p, word)); p++)
+        if ((p == text || !is_word(p[-1])) && p[n + strspn(p + n, " ")] == '(') return true;
+    return false;
+}
+
+/* An element whose index is an element: W[I[i], j]. */
+static bool picks(const char *text) {
+    unsigned depth = 0;
+    for (const char *p = text; *p; p++) {
+        if (*p == ']' && depth) depth--;
+        if (*p != '[') continue;
+        bool reads = p > text && (is_word(p[-1]) || p[-1] == ')');
+        if (reads && depth) return true;
+        depth += reads || depth;
+    }
+    return false;
+}
+
+static bool is_used(const char *text, const char *word, bool quoted) {
+    if (strcmp(word, "[[") == 0) return picks(text);
+    return quoted ? occurs(text, word) : calls(text, word);
+}
+
 const char *document_matches(Arena *arena, const Document *doc, const char *text) {
     const char *list = doc->operations, *item;
     if (!list[0]) return "";
     for (size_t n; next_item(&list, &item, &n);) {
         bool quoted = n > 2 && item[0] == '"';
         const char *word = arena_strndup(arena, item + quoted, n - 2 * quoted);
-        if (occurs(text, word)) return word;
+        if (is_used(text, word, quoted)) return strcmp(word, "[[") == 0 ? "an index within an index" : word;
     }
     return NULL;
 }

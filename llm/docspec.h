@@ -5,7 +5,7 @@
  *     title: Blocked products
  *     category: expert
  *     scope: language              language, or targets and architectures: cuda, nvptx, openmp, sm_90a
- *     operations: gemm, matmul     optional: only for operators that use one of them
+ *     operations: gemm, "@"        optional: only for operators that call one of them or hold the text in quotes; "[[": an index in an index
  *     priority: 6                  optional, 0 to 9, default 5: what goes in first when not all fits
  *     fixed: true                  optional: in the fixed part of every prompt of its scope
  *     ---

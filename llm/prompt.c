@@ -96,7 +96,7 @@ static void explain(Str *why, const Choice *c, const char *verdict) {
     str_append_char(why, '\n');
 }
 
-/* The operator without its cases: the names of their data are no operations. */
+/* The operator without comments and cases, where the names of operations are none. */
 static char *without_cases(Arena *arena, const char *text) {
     char *out = arena_strdup(arena, text), *to = out;
     for (const char *p = text; *p;) {
@@ -106,11 +106,11 @@ static char *without_cases(Arena *arena, const char *text) {
             p = end + 1;
             continue;
         }
-        size_t n = strcspn(p, "\n");
-        n += p[n] == '\n';
+        size_t whole = strcspn(p, "\n"), n = strcspn(p, "#\n");
         memmove(to, p, n);
         to += n;
-        p += n;
+        p += whole;
+        if (*p) *to++ = *p++;
     }
     *to = '\0';
     return out;

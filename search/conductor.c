@@ -57,6 +57,17 @@ FailureKind failure_of_status(const char *status) {
     return FAILURE_BUG;
 }
 
+/* A launch has a limit of its own within that of verifying; the compiler and the reference are not the sketch's. */
+FailureKind failure_of_hang(const char *why) {
+    static const struct {
+        const char *at;
+        FailureKind kind;
+    } phases[] = {{"verifying", FAILURE_REFERENCE}, {"compiling", FAILURE_BUG}, {"formatting", FAILURE_BUG}};
+    for (size_t i = 0; i < COUNT_OF(phases); i++)
+        if (strncmp(why, phases[i].at, strlen(phases[i].at)) == 0) return phases[i].kind;
+    return FAILURE_TIMEOUT;
+}
+
 FailureKind failure_of_result(const char *text) {
     if (strncmp(text, SAME_CODE, strlen(SAME_CODE)) == 0) return FAILURE_NONE;
     for (FailureKind kind = FAILURE_NONE; kind < FAILURE_COUNT; kind++)

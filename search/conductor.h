@@ -18,7 +18,9 @@ typedef enum {
     FAILURE_COUNT
 } FailureKind;
 
-const char *failure_name(FailureKind kind);        /* "none", "syntax", ... */
+const char *failure_name(FailureKind kind); /* "none", "syntax", ... */
+/* Of a job that took too long, by what it says that it was at: "verifying took ..." */
+FailureKind failure_of_hang(const char *why);
 const char *failure_advice(FailureKind kind);      /* "" for none */
 bool failure_is_sketchs(FailureKind kind);         /* the sketch is said to be wrong */
 FailureKind failure_of_code(const char *code);     /* "E0302": SHAPE; of what has no row: SYNTAX */

@@ -59,7 +59,11 @@ static void take(const Candidate *one, double best, Contrast *c) {
     if (!one || c->count == CONTRAST_SAMPLES || is_taken(c, one->sketch)) return;
     Str *outcome = &c->outcomes[c->count];
     bool runs = candidate_runs(one);
-    if (!runs)
+    if (candidate_failure(one) == FAILURE_SLOW)
+        str_append(outcome, "Clearly slower than the fastest");
+    else if (!runs && !failure_is_sketchs(candidate_failure(one)))
+        str_printf(outcome, "Not judged, and not said to be wrong: %s", failure_name(candidate_failure(one)));
+    else if (!runs)
         str_printf(outcome, "Failed: %s", one->result.status);
     else if (one->result.seconds <= best)
         str_printf(outcome, "Right, the fastest so far: %.4g ms", 1e3 * one->result.seconds);

@@ -33,14 +33,15 @@ static void put_order(const Search *s, const Order *o, Str *out) {
 }
 
 /* What the end of a judge's process says of the candidate; null: nothing. */
-static const char *status_of(PoolOutcome outcome) {
+static const char *status_of(const PoolJob *job) {
     static const char *const names[] = {[POOL_NOT_RUN] = NULL,
                                         [POOL_DONE] = "ok",
                                         [POOL_CRASHED] = "compiler_crash",
                                         [POOL_HUNG] = "hang",
                                         [POOL_TOO_LARGE] = "compiler_memory",
                                         [POOL_KILLED] = "killed"};
-    return names[outcome];
+    FailureKind hang = job->outcome == POOL_HUNG ? failure_of_hang(job->why) : FAILURE_TIMEOUT;
+    return hang == FAILURE_TIMEOUT ? names[job->outcome] : failure_name(hang);
 }
 
 static void read_result(const Json *json, StoreResult *r) {
@@ -57,7 +58,7 @@ static void read_result(const Json *json, StoreResult *r) {
 /* Replaces the result; false: the job was not run, the result is as it was. `root` may be null. */
 static bool read_answer(const PoolJob *job, StoreResult *r, Json **root) {
     char error[128];
-    const char *status = status_of(job->outcome);
+    const char *status = status_of(job);
     Json *json = job->outcome == POOL_DONE ? json_read(job->answer.data, job->answer.len, NULL, error) : NULL;
     if (status) {
         read_result(json, r);

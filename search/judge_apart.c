@@ -117,12 +117,7 @@ static void put_order(const JudgeOptions *o, const char *sketch, Str *out) {
 
 /* The judge did not come to an answer. */
 static void blame(const PoolJob *job, const char *sketch, Judgement *j) {
-    /* A launch has a limit of its own within that of verifying. */
-    bool verifying = strncmp(job->why, "verifying", strlen("verifying")) == 0;
-    j->failure = job->outcome == POOL_NOT_RUN ? FAILURE_MACHINE
-                 : job->outcome != POOL_HUNG  ? FAILURE_BUG
-                 : verifying                  ? FAILURE_REFERENCE
-                                              : FAILURE_TIMEOUT;
+    j->failure = job->outcome == POOL_NOT_RUN ? FAILURE_MACHINE : job->outcome == POOL_HUNG ? failure_of_hang(job->why) : FAILURE_BUG;
     str_append(&j->sketch, sketch);
     str_append(&j->outcome, job->why[0] ? job->why : "the judge said nothing");
     str_append(&j->verdict, job->why);

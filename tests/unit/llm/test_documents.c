@@ -23,10 +23,16 @@ static void front_matter(void) {
     CHECK(!document_covers(&d, "nvptx", "sm_80") && !document_covers(&d, "openmp", NULL));
     CHECK_STR(document_matches(arena, &d, "Y = exp(X)"), "exp");
     CHECK_STR(document_matches(arena, &d, "Y = A @ B"), "@");
-    CHECK(!document_matches(arena, &d, "Y = expm1(X) + my_exp"));
+    CHECK(!document_matches(arena, &d, "Y = expm1(X) + my_exp(X)"));
+    CHECK(!document_matches(arena, &d, "exp = A * 2")); /* a tensor of that name */
     CHECK(parse("---\ntitle: T\ncategory: api\nscope: language\noperations: \"in 0:\"\n---\nb", &d));
     CHECK_STR(document_matches(arena, &d, "sum(r in 0:2, X[r])"), "in 0:");
     CHECK(!document_matches(arena, &d, "begin 0:2"));
+    CHECK(parse("---\ntitle: T\ncategory: api\nscope: language\noperations: \"[[\", \"a, b\"\n---\nb", &d));
+    CHECK_STR(document_matches(arena, &d, "Y[i, j] = W[I[i], j]"), "an index within an index");
+    CHECK_STR(document_matches(arena, &d, "Y = pad(X, 0)[i, I[j] + 1]"), "an index within an index");
+    CHECK_STR(document_matches(arena, &d, "f(a, b)"), "a, b");
+    CHECK(!document_matches(arena, &d, "Y = sum(reshape(X, [M, 1]), axes=[0, 1]) + X[i] * Z[j]"));
     static const char *const wrong[] = {"",
                                         "body",
                                         "---\ntitle: T\n",

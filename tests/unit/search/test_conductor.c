@@ -60,6 +60,10 @@ static void blame(void) {
         for (unsigned b = 1; b < a; b++) CHECK(strcmp(failure_advice((FailureKind)a), failure_advice((FailureKind)b)) != 0);
     CHECK(of_report("hang", "the first launch did not end within 2 s") == FAILURE_TIMEOUT);
     CHECK(of_report("hang", "running the naive form did not end within 900 s") == FAILURE_REFERENCE);
+    CHECK(failure_of_hang("verifying took longer than 180 s") == FAILURE_REFERENCE);
+    CHECK(failure_of_hang("compiling took longer than 60 s") == FAILURE_BUG &&
+          failure_of_hang("timing took longer than 180 s") == FAILURE_TIMEOUT);
+    for (unsigned k = 0; k < FAILURE_COUNT; k++) CHECK(failure_of_result(failure_name((FailureKind)k)) == (FailureKind)k);
     CHECK(of_report("near_ties", "") == FAILURE_TIES && of_report("powerless", "") == FAILURE_POWER);
     Judgement j;
     ProposerCandidate failed;

@@ -55,8 +55,32 @@ static void sampled(void) {
     contrast_release(&c);
 }
 
+/* Whom nobody says to be wrong is not said to have failed. */
+static void blamed(void) {
+    static const struct {
+        const char *status, *said;
+    } rows[] = {{"mismatch", "Failed: mismatch"},
+                {"near_ties", "Not judged, and not said to be wrong: near ties"},
+                {"powerless", "Not judged, and not said to be wrong: powerless"},
+                {"slow reference", "Not judged, and not said to be wrong: slow reference"},
+                {"compiler_crash", "Not judged, and not said to be wrong: bug"},
+                {"slow", "Clearly slower than the fastest"}};
+    static char best[] = "the best", other[] = "the other";
+    SearchOptions options = {.target = "openmp"};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        Candidate list[] = {candidate(best, "ok", 1e-3, 0, false), candidate(other, rows[i].status, 0, 0, false)};
+        Search s = {.options = &options, .list = list, .count = COUNT_OF(list), .case_name = "c"};
+        Contrast c;
+        contrast_init(&s, 0, 0, &c);
+        CHECK(c.count == 2 && !c.list[1].verified);
+        CHECK_STR(c.list[1].outcome, rows[i].said);
+        contrast_release(&c);
+    }
+}
+
 int main(void) {
     compared();
+    blamed();
     sampled();
     return 0;
 }
