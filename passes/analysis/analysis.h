@@ -136,6 +136,9 @@ bool axes_touch(const Axes *axes, const IrOp *op, size_t index);
  * beside `other` (cut_safety.c). */
 bool cut_is_safe(PassContext *ctx, const Axes *axes, const OpList *ops, const IrBlock *scope, size_t index, const IrOp **store,
                  const IrOp **other);
+/* Where that is so: the ops that load and store in place without the axis, with what they are made of, each behind its operands. They
+ * run once, loads before the chunks and stores behind them. */
+OpList cut_outside(PassContext *ctx, const Axes *axes, const OpList *ops, const IrBlock *scope, size_t index);
 /* The largest product of the other extents of a tile of the class. Symbolic axes count as `row`
  * when reduced, as `gemm` when contracted, else as 1. */
 int64_t axes_others(const Axes *axes, size_t index, int64_t row, int64_t gemm);

@@ -117,6 +117,40 @@ static const Aff *place_in_period(const Cut *c, const Access *a) {
     return e;
 }
 
+/* ---- What stays outside of the chunks ---- */
+
+static bool holds(const OpList *ops, const IrOp *op) {
+    for (size_t i = 0; i < ops->len; i++)
+        if (ops->data[i] == op) return true;
+    return false;
+}
+
+/* The op and what it is made of, each behind its operands: pure ops, loads, stores without the axis. False: some depend on chunks or on loops. */
+static bool add_outside(const Cut *c, IrOp *op, OpList *outside) {
+    if (holds(outside, op)) return true;
+    bool movable = ir_has_trait(op, IR_PURE) || op->opcode == IR_TILE_LOAD || op->opcode == IR_TILE_STORE;
+    if (op->block != c->scope || op->region_count || !movable || axes_touch(c->axes, op, c->index)) return false;
+    for (unsigned i = 0; i < op->operand_count; i++) {
+        IrOp *def = op->operands[i]->def;
+        if (def && is_inside(def->block, c->scope) && !add_outside(c, def, outside)) return false;
+    }
+    VEC_PUSH(c->ctx->scratch, outside, op);
+    return true;
+}
+
+static bool comes_before(const IrOp *a, const IrOp *b) {
+    for (const IrOp *op = a->next; op; op = op->next)
+        if (op == b) return true;
+    return false;
+}
+
+/* Can what is stored be loaded before the chunks and stored behind them? */
+static bool stays_outside(const Cut *c, const Access *store, const Access *load) {
+    OpList outside = {0};
+    return load->op->block == c->scope && store->op->block == c->scope && comes_before(load->op, store->op) &&
+           add_outside(c, load->op, &outside) && add_outside(c, store->op, &outside);
+}
+
 /* ---- Pairs ---- */
 
 static bool apart_along(const Cut *c, const Access *a, const Access *b) {
@@ -130,7 +164,7 @@ static bool pair_is_safe(const Cut *c, const Access *a, const Access *b) {
     IrKind mode = ir_op_mode(a->op), other = ir_op_mode(b->op);
     bool commute = a->stores && b->stores && mode != IR_KIND_SET && mode == other;
     if (commute || (!a->stores && !b->stores)) return true;
-    if (!a->along && !b->along) return b->stores; /* the first chunk stores, all load */
+    if (!a->along && !b->along) return b->stores || stays_outside(c, a, b); /* the first chunk stores, all load */
     if (!is_same_tensor(c->ctx->module, a->seen, b->seen)) return false;
     if (!a->along || !b->along || a->tensor_axis != b->tensor_axis) return false;
     const Aff *place = a->width == b->width ? place_in_period(c, a) : NULL;
@@ -157,4 +191,25 @@ bool cut_is_safe(PassContext *ctx, const Axes *axes, const OpList *ops, const Ir
         }
     }
     return true;
+}
+
+static bool is_updated(const Cut *c, const OpList *ops, const IrValue *tensor) {
+    bool loads = false, stores = false;
+    Access a;
+    for (size_t i = 0; i < ops->len; i++) {
+        if (!is_inside(ops->data[i]->block, c->scope) || !read_access(c, ops->data[i], &a) || a.tensor != tensor || a.along) continue;
+        loads |= !a.stores;
+        stores |= a.stores;
+    }
+    return loads && stores;
+}
+
+OpList cut_outside(PassContext *ctx, const Axes *axes, const OpList *ops, const IrBlock *scope, size_t index) {
+    Cut c = {ctx, axes, index, scope};
+    OpList outside = {0};
+    Access a;
+    for (size_t i = 0; i < ops->len; i++)
+        if (is_inside(ops->data[i]->block, scope) && read_access(&c, ops->data[i], &a) && !a.along && is_updated(&c, ops, a.tensor))
+            add_outside(&c, a.op, &outside);
+    return outside;
 }

@@ -3,7 +3,8 @@
  * An axis that nothing reduces, contracts or reshapes is cut around its whole scope: the scope's
  * ops move into a new inner `parallel` over chunks, every tile of the axis gets the chunk as its
  * constant extent, every slice begins a chunk further. Ends stay, so that the last chunk's lanes
- * past the end are absent as before.
+ * past the end are absent as before. A tensor that is loaded and stored without the axis is loaded before
+ * that loop and stored behind it; what else is stored without the axis the first chunk stores.
  *
  * needs:  tile functions in state open, without tile.count
  * keeps:  versions, names, spans
@@ -139,6 +140,13 @@ static IrOp *wrap(IrBlock *scope, const Aff *extent, int64_t chunk, const char *
     return loop;
 }
 
+/* What is updated in place beside the tile is loaded before the chunks and stored behind them. */
+static void leave_outside(const OpList *outside, IrOp *loop) {
+    IrOp *behind = loop->next;
+    for (size_t i = 0; i < outside->len; i++)
+        ir_op_move_before(outside->data[i], outside->data[i]->opcode == IR_TILE_STORE ? behind : loop);
+}
+
 static const char *loop_name(PassContext *ctx, const Aff *extent) {
     return arena_printf(ctx->module->arena, "%.32s_0", extent->kind == AFF_SYM ? extent->name : "lane");
 }
@@ -155,9 +163,11 @@ static bool cut(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
         diag_note(ctx->diags, d, SPAN_NONE, "store to another tensor or workspace, or to this one in a loop nest of its own");
         return false;
     }
+    OpList outside = cut_outside(ctx, axes, &ops, scope, index);
     bool foreign = has_foreign_store(axes, &ops, scope, index);
     IrOp *loop = wrap(scope, extent, chunk, loop_name(ctx, extent), foreign);
     IrValue *begin = loop->regions[0]->args[0];
+    leave_outside(&outside, loop);
     for (size_t i = 0; i < ops.len; i++) {
         IrOp *op = ops.data[i];
         if (op->opcode == IR_TILE_LOAD || op->opcode == IR_TILE_STORE) shift_op(op, axes, index, begin);

@@ -30,13 +30,6 @@ void add_recurrences(RandomProgram *p) {
     }
 }
 
-/* Is there an axis that the compiler cuts into chunks? Beside its tiles it refuses (E0735) what others load and store in place. */
-static bool is_cut(const RandomProgram *p) {
-    for (unsigned i = 0; i < p->axis_count; i++)
-        if (p->axes[i].walk == WALK_WHOLE && !p->axes[i].constant) return true;
-    return false;
-}
-
 /* An input that the result may be written over: each iteration reads the part alone that it writes. */
 static bool may_take(const RandomProgram *p, const bool *live, const Node *value, unsigned tensor) {
     const Node *t = &p->nodes[tensor];
@@ -50,8 +43,7 @@ void add_in_place(RandomProgram *p) {
     bool live[MAX_NODES];
     Result *last = &p->results[p->result_count - 1];
     const Node *n = &p->nodes[last->node];
-    if (p->cut != MAX_NODES || program_folded(p) < MAX_AXES || is_cut(p) || last->kind != STORE_WHOLE || node_is_indexed(n) ||
-        rng_chance(&rng, 30))
+    if (p->cut != MAX_NODES || program_folded(p) < MAX_AXES || last->kind != STORE_WHOLE || node_is_indexed(n) || rng_chance(&rng, 30))
         return;
     program_live(p, live);
     for (unsigned i = 0; i < p->node_count; i++) {
