@@ -15,7 +15,8 @@ typedef struct {
     DesignAxis *axes[2 * DESIGN_RANK];
 } Fold;
 
-enum { LONG_CHAIN = 16384 }; /* products of f32 that are added in order */
+enum { LONG_CHAIN = 16384 };   /* products of f32 that are added in order */
+enum { TURNS_OF_PART = 1024 }; /* of a loop, whose terms are added in order */
 enum { MOST_PACKED_TAPS = 512 };
 enum { MOST_TAPS = 32 }; /* the same of a product that is summed along a longer axis too: a matrix product for each */
 
@@ -142,6 +143,50 @@ static bool has_loops(const Fold *f) {
     return false;
 }
 
+/* ---- Accumulators ---- */
+
+static const char *shape_text(Design *d, unsigned rank, DesignAxis *const *axes) {
+    Str shape;
+    str_init(&shape);
+    for (unsigned i = 0; i < rank; i++) str_printf(&shape, "%s%s", i ? ", " : "", design_extent(d, axes[i]));
+    const char *text = arena_strdup(d->arena, shape.data);
+    str_release(&shape);
+    return text;
+}
+
+static Dtype accumulator(Dtype dtype) {
+    return dtype_is_float(dtype) && dtype != DTYPE_F64 ? DTYPE_F32 : dtype;
+}
+
+static DesignTile new_accumulator(Design *d, unsigned rank, DesignAxis *const *axes, Dtype dtype, const char *init) {
+    DesignTile acc = {.text = design_name(d), .rank = rank, .is_tile = true, .dtype = accumulator(dtype)};
+    for (unsigned i = 0; i < rank; i++) acc.axes[i] = axes[i];
+    design_line(d, "%s = alloc([%s], dtype=%s, init=%s)", acc.text, shape_text(d, rank, axes), dtype_name(acc.dtype), init);
+    return acc;
+}
+
+/* The most terms of a fold in a case, on a processor; of loops their turns. A GPU's passes divide long sums. */
+static double most_turns(const Design *d, const Fold *f, bool turns) {
+    double most = 0;
+    for (size_t i = 0; d->vectors && i < d->module->case_count; i++) {
+        double terms = 1;
+        for (unsigned k = 0; k < f->count; k++) {
+            int64_t extent;
+            bool known = aff_eval(f->axes[k]->extent, case_symbol, &d->module->cases[i], &extent);
+            if (known && turns && f->axes[k]->walk == WALK_WHOLE) continue;
+            if (known) terms *= (double)extent / (double)(turns && f->axes[k]->walk == WALK_TILE ? d->style->fold : 1);
+        }
+        most = terms > most ? terms : most;
+    }
+    return most;
+}
+
+/* So many turns' terms are summed apart; null: there are not too many to be added in order. */
+static const char *parts_of(Design *d, const Fold *f, Dtype dtype) {
+    if (dtype != DTYPE_F32 || most_turns(d, f, true) <= TURNS_OF_PART) return NULL;
+    return design_constexpr(d, "P", TURNS_OF_PART);
+}
+
 /* ---- Ranges of sums ---- */
 
 /* The output's axis that an index is, if it is nothing else. */
@@ -168,8 +213,12 @@ static const Aff *edge_of(Design *d, const DesignAxis *axis, bool end) {
     return axis->walk == WALK_TILE ? aff_mul(c, at, aff_sym(c, axis->tile)) : at;
 }
 
-/* "FIRST, COUNT": the turns of the loop along a folded axis in which a term is not 0. */
-static const char *range_text(Design *d, const DesignAxis *axis) {
+/* The turns of the loop along a folded axis in which a term is not 0: from `first` (null: 0), up to `count`. */
+typedef struct {
+    const char *first, *count;
+} Range;
+
+static Range range_of(Design *d, const DesignAxis *axis) {
     AffCtx *c = d->module->affs;
     const Aff *low = edge_of(d, axis->low, false), *high = edge_of(d, axis->high, true);
     bool tiled = axis->walk == WALK_TILE;
@@ -185,22 +234,55 @@ static const char *range_text(Design *d, const DesignAxis *axis) {
         if (tiled) end = arena_printf(d->arena, "ceil(%s, %s)", end, axis->tile);
         count = arena_printf(d->arena, "min(%s, %s)", count, end);
     }
-    return low || high || tiled ? arena_printf(d->arena, "%s, %s", first, count) : count;
+    return (Range){low || high || tiled ? first : NULL, count};
 }
 
+static void open_loop(Design *d, const char *name, const char *first, const char *end) {
+    if (first)
+        design_line(d, "for %s in range(%s, %s):", name, first, end);
+    else
+        design_line(d, "for %s in range(%s):", name, end);
+    d->depth++;
+}
+
+/* Loops that add into `acc`. Of more turns than f32 adds in order those of the innermost loop are summed in parts of so many: `inner` is what the body
+ * adds to, which close_loops adds to `acc`. */
+typedef struct {
+    unsigned opened, in_part;
+    DesignTile acc, inner;
+} Loops;
+
 /* `stages`: the innermost loop brings so many of its turns' loads ahead; 0: none. */
-static unsigned open_loops(Design *d, const Fold *f, int64_t stages) {
-    unsigned opened = 0, loops = 0;
+static Loops open_loops(Design *d, const Fold *f, int64_t stages, DesignTile acc, const char *parts) {
+    Loops l = {.acc = acc, .inner = acc};
+    unsigned loops = 0, opened = 0;
     for (unsigned i = 0; i < f->count; i++) loops += is_loop(f->axes[i]);
     for (unsigned i = 0; i < f->count; i++) {
         const DesignAxis *axis = f->axes[i];
         if (!is_loop(axis)) continue;
-        if (stages && opened + 1 == loops) design_line(d, "@llm_hint(\"pipeline\", stages=%lld)", (long long)stages);
-        design_line(d, "for %s in range(%s):", axis->name, range_text(d, axis));
-        d->depth++;
-        opened++;
+        Range r = range_of(d, axis);
+        bool last = ++opened == loops;
+        if (parts && last) {
+            const char *part = arena_printf(d->arena, "q%s", axis->name);
+            design_line(d, "for %s in range(%s, %s, %s):", part, r.first ? r.first : "0", r.count, parts);
+            d->depth++;
+            l.inner = new_accumulator(d, acc.rank, acc.axes, acc.dtype, "0");
+            r = (Range){part, arena_printf(d->arena, "min(%s + %s, %s)", part, parts, r.count)};
+            l.in_part = 1;
+        }
+        if (stages && last) design_line(d, "@llm_hint(\"pipeline\", stages=%lld)", (long long)stages);
+        open_loop(d, axis->name, r.first, r.count);
     }
-    return opened;
+    l.opened = opened;
+    return l;
+}
+
+static void close_loops(Design *d, const Loops *l) {
+    if (l->in_part) {
+        d->depth--;
+        design_line(d, "%s += %s", l->acc.text, l->inner.text);
+    }
+    d->depth -= l->opened;
 }
 
 /* Runs the body for its axes only: nothing that it writes stays. */
@@ -222,26 +304,6 @@ static DesignTile probe(Design *d, Body body, void *context) {
     d->views->len = views;
     d->views->data[views] = '\0';
     return t;
-}
-
-static const char *shape_text(Design *d, unsigned rank, DesignAxis *const *axes) {
-    Str shape;
-    str_init(&shape);
-    for (unsigned i = 0; i < rank; i++) str_printf(&shape, "%s%s", i ? ", " : "", design_extent(d, axes[i]));
-    const char *text = arena_strdup(d->arena, shape.data);
-    str_release(&shape);
-    return text;
-}
-
-static Dtype accumulator(Dtype dtype) {
-    return dtype_is_float(dtype) && dtype != DTYPE_F64 ? DTYPE_F32 : dtype;
-}
-
-static DesignTile new_accumulator(Design *d, unsigned rank, DesignAxis *const *axes, Dtype dtype, const char *init) {
-    DesignTile acc = {.text = design_name(d), .rank = rank, .is_tile = true, .dtype = accumulator(dtype)};
-    for (unsigned i = 0; i < rank; i++) acc.axes[i] = axes[i];
-    design_line(d, "%s = alloc([%s], dtype=%s, init=%s)", acc.text, shape_text(d, rank, axes), dtype_name(acc.dtype), init);
-    return acc;
 }
 
 static DesignTile finish(Design *d, DesignTile t, const Fold *f) {
@@ -269,18 +331,18 @@ static DesignTile fold(Design *d, const Fold *f, Body body, void *context) {
     DesignTile acc = new_accumulator(d, rank, axes, f->dtype, kinds[kind].identity);
     size_t known = d->known.len;
     bool turns = d->turns;
-    unsigned opened = open_loops(d, f, 0);
+    Loops loops = open_loops(d, f, 0, acc, kind <= 1 ? parts_of(d, f, acc.dtype) : NULL);
     d->turns = true;
     DesignTile t = fold_tile(d, body(d, context), f, kind);
     d->turns = turns;
     const char *part = design_align(d, &t, rank, axes);
     if (kind <= 1)
-        design_line(d, "%s += %s", acc.text, part);
+        design_line(d, "%s += %s", loops.inner.text, part);
     else if (kind == 2)
         design_line(d, "%s *= %s", acc.text, part);
     else
         design_line(d, "%s = %s(%s, %s)", acc.text, kind == 3 ? "max" : "min", acc.text, part);
-    d->depth -= opened;
+    close_loops(d, &loops);
     d->known.len = known;
     return finish(d, acc, f);
 }
@@ -502,15 +564,7 @@ static DesignTile product_probe(Design *d, void *context) {
 /* Would a case have more products added in order than f32 keeps the promise for? A GPU's passes divide such a sum; a CPU's code adds as it is written,
  * so each chunk's products are summed apart there. */
 static bool has_long_chain(const Design *d, const Fold *f) {
-    for (size_t i = 0; d->vectors && i < d->module->case_count; i++) {
-        double terms = 1;
-        for (unsigned k = 0; k < f->count; k++) {
-            int64_t extent;
-            if (aff_eval(f->axes[k]->extent, case_symbol, &d->module->cases[i], &extent)) terms *= (double)extent;
-        }
-        if (terms > LONG_CHAIN) return true;
-    }
-    return false;
+    return most_turns(d, f, false) > LONG_CHAIN;
 }
 
 static DesignTile product_loop(Design *d, Product *p, Fold *f, const DesignTile *shape) {
@@ -518,7 +572,8 @@ static DesignTile product_loop(Design *d, Product *p, Fold *f, const DesignTile 
     DesignTile acc = new_accumulator(d, shape->rank, shape->axes, dtype, "0");
     size_t known = d->known.len;
     bool apart = dtype == DTYPE_F32 && has_long_chain(d, f);
-    unsigned opened = open_loops(d, f, d->style->stages);
+    Loops loops = open_loops(d, f, d->style->stages, acc, parts_of(d, f, dtype));
+    acc = loops.inner;
     d->ahead |= d->style->stages > 0;
     DesignTile a = factor(d, p, false), b = factor(d, p, true);
     Pairing how = pair(&a, &b, f);
@@ -526,9 +581,9 @@ static DesignTile product_loop(Design *d, Product *p, Fold *f, const DesignTile 
         design_line(d, "%s += %s", acc.text, factors_text(d, &how, &a, &b, NULL));
     else if (how.fits)
         design_line(d, "%s", factors_text(d, &how, &a, &b, acc.text));
-    d->depth -= opened;
+    close_loops(d, &loops);
     d->known.len = known;
-    return acc;
+    return loops.acc;
 }
 
 static DesignTile any_product(Design *d, Product *p, Fold *f) {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "analysis/sizes.h"
 #include "split.h"
 
 /* Of reductions of at most PAIR_TILES loaded tiles, whose loads do not fill a thread's registers already; 1: one by one. */
@@ -371,6 +372,46 @@ static void ask_ahead(const Slice *s, IrOp *loop, bool pairs) {
     if (s->ctx->target->kind == TARGET_CUDA && !s->scan_count) ir_attr_set_int(loop, "unroll", pairs ? 1 : 2);
 }
 
+/* Chunks of f32 that a processor adds one after the other where a case asks for more: a lane of the sum has so many terms at most. */
+enum { CHUNKS_OF_PART = 1024 };
+
+/* Would code for a processor add more than that in order? A GPU's threads have few terms each. */
+static bool is_long_sum(const Slice *s, IrOp *const *ops, size_t count) {
+    if (s->ctx->target->kind == TARGET_CUDA) return false;
+    bool sums = false;
+    for (size_t i = 0; i < count; i++) sums |= ir_op_kind(ops[i]) == IR_KIND_ADD && ops[i]->operands[0]->type->dtype == DTYPE_F32;
+    double chunks = (double)size_most(s->ctx, ops[0]->block->func, axes_class(s->axes, s->index)->extent) / (double)s->chunk;
+    OpList all = ops_collect(s->ctx->scratch, ops[0]->block->func->body);
+    for (size_t i = 0; i < all.len; i++) sums &= !scans_along(s, all.data[i]);
+    return sums && chunks > CHUNKS_OF_PART;
+}
+
+/* A loop around the chunks: each iteration folds so many of them from the identities, and folds the results with the others'. */
+static void reduces_by_parts(Slice *s, Together *t, IrValue *end) {
+    IrOp *first = t->ops[0];
+    IrBuilder b = ir_builder_before(first), inner, unused;
+    b.span = first->span;
+    IrValue *begin = ir_const_index(&b, 0), *step = ir_const_index(&b, CHUNKS_OF_PART * s->chunk), *folded[SPLIT_TOGETHER];
+    IrOp *parts = ir_for(&b, begin, end, step, (unsigned)t->count, t->inits, "part");
+    inner = ir_builder_at_end(parts->regions[0]);
+    inner.span = first->span;
+    IrValue *from = parts->regions[0]->args[0];
+    IrValue *to = ir_binary(&inner, IR_MIN, ir_binary(&inner, IR_ADD, from, step), end);
+    ir_yield(&inner, (unsigned)t->count, parts->regions[0]->args + 1);
+    IrOp *yield = parts->regions[0]->last;
+    IrOp *loop = chunks_open(s, yield, from, to, 1, 1, (unsigned)t->count, t->inits, &unused);
+    add_chunks(s, t, 1, &(OpList){0}, loop->regions[0]->args + 1);
+    if (!s->ok) return;
+    ask_ahead(s, loop, false);
+    IrBuilder last = ir_builder_before(yield);
+    last.span = first->span;
+    for (size_t i = 0; i < t->count; i++) {
+        folded[i] = ir_binary(&last, reduce_opcode(ir_op_kind(t->ops[i])), parts->regions[0]->args[i + 1], &loop->results[i]);
+        ir_set_operand(yield, (unsigned)i, folded[i]);
+        ir_set_operand(t->ops[i], 0, &parts->results[i]);
+    }
+}
+
 void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count) {
     Together t = {.ops = ops, .count = count};
     IrBuilder before = ir_builder_before(ops[0]), inner;
@@ -401,6 +442,10 @@ void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count) {
         loads.len = 0;
     }
     IrValue *end = ir_aff_emit(&at, axes_class(s->axes, s->index)->extent);
+    if (is_long_sum(s, ops, count)) {
+        reduces_by_parts(s, &t, end);
+        return;
+    }
     IrOp *loop = chunks_open(s, ops[0], begin, end, 1, 1, (unsigned)count, sums, &inner);
     add_chunks(s, &t, 1, &loads, loop->regions[0]->args + 1);
     if (!s->ok) return;
