@@ -42,6 +42,25 @@ static bool has_product(const IrModule *module) {
     return false;
 }
 
+enum { FEW = 8 };
+
+static bool is_few(const IrType *t) {
+    int64_t extent;
+    for (unsigned i = t->rank > 2 ? t->rank - 2 : 0; i < t->rank; i++)
+        if (!aff_is_const(t->extents[i], &extent) || extent > FEW) return false;
+    return true;
+}
+
+/* Is a product of more than a few elements along its axes? What the library has are tiles of matrix units, of which others would leave most idle. */
+static bool has_large_product(const IrModule *module) {
+    for (const IrFunc *f = module->first; f; f = f->next)
+        for (const IrOp *op = f->body->first; op; op = op->next)
+            if (design_is_matrix_product(op) &&
+                !(is_few(op->results[0].type) && is_few(op->operands[0]->type) && is_few(op->operands[1]->type)))
+                return true;
+    return false;
+}
+
 static bool has_transposition(const IrModule *module) {
     for (const IrFunc *f = module->first; f; f = f->next)
         for (const IrOp *op = f->body->first; op; op = op->next)
@@ -101,7 +120,8 @@ static bool fits_limits(Arena *arena, const IrModule *module) {
 }
 
 static size_t preferred_style(sketchc_unit *unit, const sketchc_options *options, IrModule *module, bool products, bool blocks) {
-    if (products && !api_for_processor(options)) return style_named(fits_limits(unit->arena, module) ? "library_few" : "library");
+    if (products && !api_for_processor(options) && has_large_product(module))
+        return style_named(fits_limits(unit->arena, module) ? "library_few" : "library");
     if (regroups_folds(module)) return style_named("single_folds");
     if (has_inner_products(unit->arena, module)) return style_named("blocks_staged");
     return style_named(blocks ? "blocks" : "rows");
