@@ -9,6 +9,9 @@
 /* Of reductions of at most PAIR_TILES loaded tiles, whose loads do not fill a thread's registers already; 1: one by one. */
 enum { CHUNKS_AT_ONCE = 2, PAIR_TILES = 1 };
 
+/* Chunks of f32 that a processor adds one after the other where a case asks for more: a lane of the sum has so many terms at most. */
+enum { CHUNKS_OF_PART = 1024 };
+
 static void refuse(Slice *s, const IrOp *op, const char *what) {
     if (s->ok) report_unsupported(s->ctx, op ? op->span : SPAN_NONE, what);
     s->ok = false;
@@ -371,9 +374,6 @@ static void ask_ahead(const Slice *s, IrOp *loop, bool pairs) {
         if (op->region_count) return;
     if (s->ctx->target->kind == TARGET_CUDA && !s->scan_count) ir_attr_set_int(loop, "unroll", pairs ? 1 : 2);
 }
-
-/* Chunks of f32 that a processor adds one after the other where a case asks for more: a lane of the sum has so many terms at most. */
-enum { CHUNKS_OF_PART = 1024 };
 
 /* Would code for a processor add more than that in order? A GPU's threads have few terms each. */
 static bool is_long_sum(const Slice *s, IrOp *const *ops, size_t count) {
