@@ -1,6 +1,7 @@
 """What the tests of the torch backend share: how results are held against torch's own, and how a test program runs.
 
 A program is called as PROGRAM LIBSKETCHC PACKAGE_FOLDER [NAME...]; without torch it ends with 77, a skip."""
+import copy
 import importlib.util
 import os
 import sys
@@ -13,6 +14,8 @@ if importlib.util.find_spec("torch") is None:
 os.environ["SKETCHC_LIBRARY"] = sys.argv[1]
 sys.path.insert(0, sys.argv[2])
 import torch  # noqa: E402
+from torch._decomp import decomposition_table  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_flatten, tree_map  # noqa: E402
 
 import sketchc.backend as backend  # noqa: E402
@@ -33,11 +36,66 @@ def wide(tree):
     return tree_map(lambda t: t.detach().double() if isinstance(t, torch.Tensor) and t.is_floating_point() else t, tree)
 
 
-def hold(name, ours, eager, exact, moved=None, times=4):
-    """Ours may be off the result in double precision `times` as far as torch's own in the same type, and eight roundings of the
-    largest element further (four times: sums in another order; eight: functions of up to 3 ulps behind each other). `moved`: the exact result
-    of inputs and parameters that are off by some roundings each, which is as far as any result may be off; where it is further than torch's it counts."""
-    moved = tensors(exact if moved is None else moved)
+# Operations without a rounding; those that only make constants, or copy.
+EXACT = {"zeros", "ones", "full", "arange", "scalar_tensor", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "empty",
+         "empty_like", "new_empty", "new_empty_strided", "fill_", "zero_", "clone", "copy_", "_to_copy", "lift_fresh_copy", "cat", "stack", "where", "relu",
+         "threshold_backward", "flip", "roll", "gather", "index", "constant_pad_nd", "neg", "sign", "amax", "amin", "maximum", "minimum", "clamp",
+         "max_pool2d_with_indices", "max_pool2d_with_indices_backward", "linspace", "rand", "bernoulli"}
+
+
+class Rounded(TorchDispatchMode):
+    """What runs within, in double precision, is rounded after each operation as if its type were one of this eps: each element of each
+    result is off by eps / 2, the largest rounding, to a side that is drawn. Composite operations are taken apart by torch's table, so
+    that means, deviations and quotients within norms are rounded, too.
+
+    So a result that is 0 in exact arithmetic, as the gradient of a bias ahead of a batch norm, is off by what its terms are off, whose
+    errors are not independent: each channel's rounded mean stands in all of them. Torch's own result in one type says little about
+    that: it is one draw of a rounding, which may be near 0."""
+
+    def __init__(self, eps, seed):
+        super().__init__()
+        self.eps, self.drawn = eps, torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in decomposition_table:
+            with self:
+                made = decomposition_table[func](*args, **kwargs)
+            if made is not NotImplemented:
+                return made
+        made = func(*args, **kwargs)
+        views = any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
+        if not views and func._schema.name.split("::")[1] not in EXACT:
+            for t in tensors(made):
+                self.round(t)
+        return made
+
+    def round(self, t):
+        if t.is_floating_point():
+            t.mul_(1 + self.eps / 2 * (2 * torch.randint(0, 2, t.shape, generator=self.drawn) - 1))
+
+
+DRAWS = 4  # so that of two roundings, each the largest one, all draws have other signs than a kernel in one case of 256
+
+
+def rounded(function, given, eps, draws=DRAWS):
+    """What `function(*given)` is in double precision with roundings of this eps, also those of its inputs: a result of each draw."""
+    results = []
+    for seed in range(draws):
+        mode, inputs = Rounded(eps, seed), copy.deepcopy(wide(given))
+        with torch.no_grad():
+            for t in tensors(inputs):
+                mode.round(t)
+        with mode:
+            results.append(function(*inputs))
+    return results
+
+
+def hold(name, ours, eager, exact, moved=()):
+    """Ours may be off the result in double precision four times as far as torch's own in the same type, and eight roundings of the
+    largest element further (four times: sums in another order; eight: functions of up to 3 ulps behind each other). `moved`: results of
+    `rounded`; where one of them is further off than torch's own, it counts in its place."""
+    moved = list(zip(*map(tensors, moved), strict=True)) or [()] * len(tensors(exact))
     for k, (a, b, c, m) in enumerate(zip(tensors(ours), tensors(eager), tensors(exact), moved, strict=True)):
         if a.dtype != b.dtype or a.shape != b.shape:
             raise Doubtful(f"{name}, result {k}: {a.dtype} {tuple(a.shape)} in place of {b.dtype} {tuple(b.shape)}")
@@ -45,19 +103,18 @@ def hold(name, ours, eager, exact, moved=None, times=4):
             if not torch.equal(a, b):
                 raise Doubtful(f"{name}, result {k}: {int((a != b).sum())} of {a.numel()} elements differ")
             continue
-        _hold_floats(f"{name}, result {k}", a.detach().double(), b.detach().double(), c.detach().double(),
-                     m.detach().double(), torch.finfo(a.dtype).eps, times)
+        _hold_floats(f"{name}, result {k}", *(t.detach().double() for t in (a, b, c)), [t.detach().double() for t in m], torch.finfo(a.dtype).eps)
 
 
-def _hold_floats(name, a, b, c, m, eps, times):
+def _hold_floats(name, a, b, c, moved, eps):
     same = (a == b) | (a.isnan() & b.isnan())
     finite = c.isfinite() & b.isfinite()
     if bool((~same & ~finite).any()):
         raise Doubtful(f"{name}: infinities or NaN differ")
     if not bool(finite.any()):
         return
-    own = torch.maximum((b - c)[finite].abs().max(), (m - c)[finite].abs().max().nan_to_num(0))
-    allowed = times * own + 8 * eps * c[finite].abs().max()
+    own = max(float((t - c)[finite].abs().max().nan_to_num(0)) for t in (b, *moved))
+    allowed = 4 * own + 8 * eps * c[finite].abs().max()
     worst = (a - c)[finite].abs().max()
     if not worst <= allowed:
         raise Doubtful(f"{name}: off by {worst:.3g}, where {allowed:.3g} is allowed and torch, or some roundings, are off by {own:.3g}")
