@@ -785,7 +785,7 @@ def main():
     if mode == "device":
         return device(table, program[0], pathlib.Path(program[1]))
     if mode == "assemble" or (mode == "interpret" and os.environ.get("SANITIZED")):
-        table = daily.drawn(table, 2 if mode == "assemble" else 3)
+        table = daily.drawn(table, 3)
     if mode == "cuda" and len(program) > 1:
         first, step = map(int, program.pop().split("/"))
         table = table[first - 1::step]

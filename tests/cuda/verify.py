@@ -5,7 +5,8 @@
               [-- FLAGS OF SKETCHC]
 
 FILE may be followed by sizes, FILE:M=3,N=77 (then alone these are verified), or be an artifact. A line each for what fails, with the command that runs it again; with -v one for each file.
-A folder stands for the sketches in it. --sample=K/N: of the files every N-th, from the K-th on."""
+A folder stands for the sketches in it. --sample=K/N: of the files every N-th, from the K-th on;
+--sample=day/N: every N-th, others each day (tests/daily.py)."""
 import argparse
 import concurrent.futures
 import os
@@ -15,6 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import daily
 
 REFUSED = ("error[E0723]", "error[E0728]")  # the compiler says that it cannot, which is no wrong result
 HERE = pathlib.Path(__file__).resolve().parent
@@ -67,8 +71,8 @@ def files_of(names, sample):
     for name in map(pathlib.Path, names):
         files += sorted(f for f in name.glob("*.sketch") if has_operator(f)) if name.is_dir() else [name]
     if sample:
-        first, step = map(int, sample.split("/"))
-        files = files[first - 1::step]
+        first, step = sample.split("/")
+        files = daily.drawn(files, int(step)) if first == "day" else files[int(first) - 1::int(step)]
     return files
 
 

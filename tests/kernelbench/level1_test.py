@@ -63,7 +63,7 @@ def main():
     if sum("case widest " in file.read_text() for file in files) != 15:
         print("15 products have data of other spreads")
         return 1
-    problems = verify_all(sketchc, daily.drawn(files, 4)) if what == "verify" else compile_all(what, sketchc, daily.drawn(files, 2))
+    problems = verify_all(sketchc, daily.drawn(files, 6)) if what == "verify" else compile_all(what, sketchc, daily.drawn(files, 2))
     print("\n".join(problems) or f"{len(files)} problems: {what}")
     return 1 if problems else 0
 

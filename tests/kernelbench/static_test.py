@@ -9,7 +9,7 @@
         ptxas every file becomes PTX all the same; under the sanitizers (SANITIZED) every fourth one does, the others CUDA C: most of
         the time of PTX is LLVM's, where there is nothing of ours
 
-The short run looks at a quarter of the files each day (tests/daily.py), a ninth under the sanitizers. ALLOWED names what may be there, a line each: `conflict KERNEL OP DEGREE reason` or `spill KERNEL BYTES reason`; KERNEL may
+The short run looks at a sixth of the files each day (tests/daily.py), a ninth under the sanitizers. ALLOWED names what may be there, a line each: `conflict KERNEL OP DEGREE reason` or `spill KERNEL BYTES reason`; KERNEL may
 hold *. What it names and is not there any more fails too, where all files are looked at. Status 77 without LLVM (or ptxas)."""
 import concurrent.futures
 import fnmatch
@@ -109,7 +109,7 @@ def main():
         return 77
     look, kind = (conflicts, "conflict") if what == "conflicts" else (spills, "spill")
     rows, used, bad, seen = allowances(allowed, kind), set(), [], {}
-    files = daily.drawn(files_of(names), 9 if os.environ.get("SANITIZED") else 4)
+    files = daily.drawn(files_of(names), 9 if os.environ.get("SANITIZED") else 6)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for found in pool.map(lambda f: look(sketchc, f), files):
             seen |= found

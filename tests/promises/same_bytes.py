@@ -48,7 +48,7 @@ def main() -> int:
     sketchc, root, *targets = os.path.abspath(sys.argv[1]), *sys.argv[2:]
     examples = pathlib.Path(root) / "examples"
     locales = pathlib.Path(sketchc).parent / "locale"
-    sketches = daily.drawn(sorted(examples.glob("*.sketch")), 12 if os.environ.get("SANITIZED") else 4)
+    sketches = daily.drawn(sorted(examples.glob("*.sketch")), 12 if os.environ.get("SANITIZED") else 8)
     outputs = [f"-t {t}" for t in targets] + [f"-t {t} --emit=artifact" for t in targets]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

@@ -38,7 +38,7 @@ def main() -> int:
     if what == "assemble" and not shutil.which("ptxas"):
         print("skipped: no ptxas")
         return SKIP
-    files = daily.drawn(sorted(f for kind in ("operators", "sketches") for f in (folder / kind).glob("*.sketch")), 6)
+    files = daily.drawn(sorted(f for kind in ("operators", "sketches") for f in (folder / kind).glob("*.sketch")), 8)
     failed = 0
     with tempfile.TemporaryDirectory() as scratch:
         ptx, cubin = f"{scratch}/a.ptx", f"{scratch}/a.cubin"
