@@ -3,6 +3,7 @@
  * A line end counts unless a bracket or a set brace is open or the line ends in `,` or `->`. Braces
  * of blocks have an indentation of their own, set by their first line; a `}` closes what is open
  * inside. The stream is always balanced, whatever the input, so that the parser can recover. */
+#include "analyzer.h"
 #include "frontend_internal.h"
 
 #include "parse.tab.h"
@@ -110,6 +111,7 @@ static void queue_dedents(Scanner *s, uint32_t to, Span span) {
 
 /* Ends the brace on top: what is open inside, then the brace's own indentation. */
 static void close_brace(Scanner *s, Span span) {
+    ANALYZER_ASSUME(s->bracket_count > 0);
     Bracket *b = &s->brackets[--s->bracket_count];
     if (b->is_set) return;
     if (!is_line_empty(s)) push_token(s, TOK_NEWLINE, span);
@@ -132,7 +134,7 @@ static bool close_bracket(Scanner *s, int token, Span span) {
     char open = token == ')' ? '(' : token == ']' ? '[' : '{', shown[2] = {(char)token, 0};
     Bracket *top = top_bracket(s);
     if (top && top->open != open && has_open(s, open)) {
-        for (; (top = top_bracket(s))->open != open;) {
+        while ((top = top_bracket(s)) && top->open != open) {
             report_unclosed(s, top);
             if (top->open == '{') {
                 close_brace(s, span);

@@ -421,7 +421,7 @@ DesignTile design_gather(Design *d, IrOp *op) {
     const IrType *type = op->operands[0]->type;
     const IrAttr *pad = ir_attr(op, "pad");
     const char *tensor = base_name(d, op->operands[0]);
-    GatherAxis g[DESIGN_RANK];
+    GatherAxis g[DESIGN_RANK] = {0};
     DesignTile all = {0};
     DesignAxis *axes[DESIGN_RANK];
     unsigned rank = 0;

@@ -1,5 +1,6 @@
 /* design: values as tiles. A value is asked for at index expressions over the nest's axes; what
  * comes back is the name of a tile and the axes along which it varies. */
+#include "analyzer.h"
 #include "design_internal.h"
 
 #include <math.h>
@@ -236,6 +237,7 @@ static DesignTile moved(Design *d, IrOp *op, const Aff *const *index) {
 }
 
 static DesignTile sequence(Design *d, const IrOp *op, const Aff *const *index) {
+    ANALYZER_ASSUME(index);
     return design_index_tile(d, index[ir_attr_int(op, "axis", 0)], op->results[0].type->dtype);
 }
 

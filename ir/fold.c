@@ -1,12 +1,14 @@
 /* Constants and exact folding: what is computed here has the very bits the target would give. */
 #include <math.h>
 
+#include "analyzer.h"
 #include "ir_internal.h"
 
 int64_t ir_wrap_int(Dtype t, int64_t value) {
     unsigned bits = dtype_bits(t);
     if (t == DTYPE_BOOL) return value != 0;
     if (bits >= 64) return value;
+    ANALYZER_ASSUME(bits > 0);
     uint64_t mask = ((uint64_t)1 << bits) - 1, low = (uint64_t)value & mask;
     bool negative = dtype_is_signed(t) && (low >> (bits - 1)) != 0;
     return (int64_t)(negative ? low | ~mask : low);

@@ -1,6 +1,7 @@
 /* Result types by type rule, and by operands for ops whose types follow from them. */
 #include <string.h>
 
+#include "analyzer.h"
 #include "ir_internal.h"
 
 static const IrType *first_shaped(unsigned count, IrValue *const *operands) {
@@ -22,6 +23,7 @@ static const IrType *infer_elementwise(IrModule *m, const char *rule, unsigned c
 
 /* Ops of rule "given" with one result whose type follows from the operands. */
 static const IrType *infer_one(IrModule *m, IrOpcode opcode, unsigned count, IrValue *const *operands) {
+    ANALYZER_ASSUME(!count || operands[0]->type);
     switch (opcode) {
     case IR_TILE_GEMM:
         return operands[2]->type;

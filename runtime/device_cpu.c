@@ -224,7 +224,7 @@ static void describe(Device *d) {
     while (f && fgets(line, sizeof line, f)) {
         char *colon = strchr(line, ':');
         if (strncmp(line, "model name", 10) != 0 || !colon) continue;
-        line[strcspn(line, "\n")] = '\0';
+        line[strcspn(line, "\n")] = '\0'; /* NOLINT(*ArrayBound): within the line */
         rt_copy(model, sizeof model, colon + 1 + (colon[1] == ' '));
         break;
     }

@@ -149,7 +149,7 @@ static RtError check_file(NpyFile *f, const char *name, const char *path, Dtype 
 RtError npy_open(NpyFile *f, const char *name, const char *path, Dtype dtype) {
     unsigned char head[MAX_HEADER + 12];
     char error[RT_TEXT];
-    struct stat st;
+    struct stat st = {0};
     /* Opening a pipe would wait for its writer. */
     *f = (NpyFile){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     if (f->fd < 0) return rt_error(RT_BAD_OPTION, "cannot open %s: %s", path, strerror(errno));

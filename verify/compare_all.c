@@ -101,6 +101,7 @@ static void collect_piece(void *ctx, int64_t begin, int64_t end) {
         int64_t stop = end - at < STRIP ? end : at + STRIP;
         find_buckets(all, at, stop, buckets);
         for (int64_t i = at; i < stop; i++) {
+            /* NOLINTNEXTLINE(*UndefinedBinaryOperatorResult): find_buckets has set them */
             if (buckets[i - at] < all->least || bsearch(&i, all->known->flat, all->known->count, sizeof i, by_index)) continue;
             pthread_mutex_lock(&all->mutex);
             if (all->count < all->limit) all->suspects[all->count++] = i;

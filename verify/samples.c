@@ -76,7 +76,7 @@ Samples samples_choose(Arena *arena, const Shape *shape, size_t budget, uint64_t
     int64_t *flat = ARENA_ARRAY(arena, int64_t, wanted);
     Random random = {seed ^ UINT64_C(0x73616D706C6573)};
     size_t count = add_corners(shape, flat);
-    int64_t columns = shape->extents[shape->rank - 1];
+    int64_t columns = shape->extents[shape->rank - 1]; /* NOLINT(*ArrayBound): one element is no more than the budget */
     for (unsigned style = 0; count < wanted; style = (style + 1) % 3) {
         int64_t row = random_row(&random, shape, style);
         for (unsigned i = 0; i < SAMPLES_PER_ROW && count < wanted; i++)

@@ -134,9 +134,10 @@ static IrValue *build_generic(Build *c, Notation *n) {
     IrBuilder outside = c->b;
     const Notation *around = c->notation;
     IrValue *hidden[2 * AST_MAX_RANK];
+    unsigned count = n->count;
     c->b = ir_builder_at_end(n->op->regions[0]);
     c->notation = n;
-    for (unsigned i = 0; i < n->count; i++) {
+    for (unsigned i = 0; i < count; i++) {
         const Decl *d = n->decls[i];
         IrValue *arg = ir_region_add_arg(n->op->regions[0], ir_type_index(c->m), build_name(c, d->name));
         hidden[i] = build_get(c, d);
@@ -144,7 +145,7 @@ static IrValue *build_generic(Build *c, Notation *n) {
     }
     IrValue *value = build_operand(c, n->body, n->dtype);
     if (value) ir_yield(&c->b, 1, &value);
-    for (unsigned i = 0; i < n->count; i++) build_set(c, n->decls[i], hidden[i]);
+    for (unsigned i = 0; i < count; i++) build_set(c, n->decls[i], hidden[i]);
     c->notation = around;
     c->b = outside;
     return value ? &n->op->results[0] : NULL;

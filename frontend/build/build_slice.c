@@ -1,4 +1,5 @@
 /* Accesses: load and store of slices of tensors. */
+#include "analyzer.h"
 #include "build_internal.h"
 
 typedef struct {
@@ -124,6 +125,7 @@ void build_load(Build *c, const Stmt *s) {
         build_unsupported(c, s->span, "a load into a tile of another rank");
         return;
     }
+    ANALYZER_ASSUME(s->value->decl); /* of a slice */
     const IrType *t = loaded_type(c, d, &slice, s->value->decl->type.dtype);
     c->b.span = s->span;
     IrOp *op = ir_op_create(&c->b, IR_TILE_LOAD, slice.count, slice.operands, 1, &t);

@@ -167,7 +167,7 @@ static bool random_values(Sema *s, Expr *e, const CallInfo *info) {
         (dtype && !sema_dtype_arg(s, dtype, &t)))
         return false;
     e->type.dtype = e->compute = t;
-    if (dtype_is_float(t)) return true;
+    if (!dtype || dtype_is_float(t)) return true;
     sema_error(s, DIAG_bad_argument, dtype->span, "random gives floats");
     return false;
 }

@@ -1,4 +1,5 @@
 /* Operations: arguments sorted to parameters, and the type rules of builtins.def. */
+#include "analyzer.h"
 #include "sema_internal.h"
 
 #include <math.h>
@@ -577,6 +578,7 @@ void sema_factor_types(Sema *s, Expr *e) {
 
 static bool check_product_types(Sema *s, Expr *e, const BuiltinInfo *row) {
     Expr *a = e->bound[0], *b = e->bound[1];
+    ANALYZER_ASSUME(a && b);
     for (int i = 0; i < 2; i++) {
         const Type *t = &e->bound[i]->type;
         bool vector = row->rule != RULE_GEMM && t->rank == 1;
@@ -756,6 +758,8 @@ static void no_value(Sema *s, Expr *e, const BuiltinInfo *row) {
 
 void sema_apply(Sema *s, Expr *e, const CallInfo *info) {
     const BuiltinInfo *row = builtin_info(e->builtin);
+    ANALYZER_ASSUME(e->bound[0] || row->rule == RULE_OTHER || row->rule == RULE_IOTA ||
+                    row->rule == RULE_RANDOM); /* a call without its first operand is reported before */
     if (row->rule != RULE_OTHER && row->rule != RULE_IOTA && row->rule != RULE_RANDOM && !check_values(s, e, row->name)) {
         sema_set_error(e);
         return;

@@ -78,12 +78,13 @@ static bool is_negative(const Aff *e) {
     return aff_is_const(e, &value) && value < 0;
 }
 
-/* Python's X[-1]: what it would mean is proposed. */
-static void report_negative(Sema *s, const Expr *e, const Aff *at, const Aff *dim) {
+/* Proposes what X[-1] means in Python; returns false. */
+static bool report_negative(Sema *s, const Expr *e, const Aff *at, const Aff *dim) {
     const char *text = sema_aff_text(s, aff_simplify(s->facts, aff_add(s->aff, dim, at)));
     Diag *d = diag_report(s->diags, DIAG_negative_start, e->span);
     diag_note(s->diags, d, SPAN_NONE, "the axis has extent %s; counted from its end this is %s", sema_aff_text(s, dim), text);
     diag_fix(s->diags, d, e->span, text, "count from the end of the axis");
+    return false;
 }
 
 static bool range_axis(Sema *s, Expr *item, const Aff *dim, AxisIndex *axis) {
@@ -97,11 +98,8 @@ static bool range_axis(Sema *s, Expr *item, const Aff *dim, AxisIndex *axis) {
         diag_report(s->diags, DIAG_bad_step, step->span);
         return false;
     }
-    if ((lo && is_negative(axis->start)) || (hi && is_negative(axis->end))) {
-        bool at_start = lo && is_negative(axis->start);
-        report_negative(s, at_start ? lo : hi, at_start ? axis->start : axis->end, dim);
-        return false;
-    }
+    if (lo && is_negative(axis->start)) return report_negative(s, lo, axis->start, dim);
+    if (hi && is_negative(axis->end)) return report_negative(s, hi, axis->end, dim);
     axis->step = aff_const(s->aff, by);
     axis->count = aff_simplify(s->facts, aff_ceildiv(s->aff, aff_sub(s->aff, axis->end, axis->start), axis->step));
     return true;

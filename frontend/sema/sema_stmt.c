@@ -258,7 +258,7 @@ static void check_store(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
     if (tile->type.dtype == DTYPE_NONE) tile->type.dtype = DTYPE_F32;
     if (into->type.dtype == DTYPE_NONE) into->type.dtype = tile->type.dtype;
     if (stmt->mode == STORE_ADD && into->type.dtype == DTYPE_BOOL) {
-        sema_error(s, DIAG_bad_argument, mode->span, "truth values have no sum: mode=max is `or`, mode=min is `and`");
+        sema_error(s, DIAG_bad_argument, mode ? mode->span : stmt->span, "truth values have no sum: mode=max is `or`, mode=min is `and`");
         return;
     }
     widen_tile(s, tile, into->type.dtype);

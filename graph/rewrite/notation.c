@@ -1,5 +1,6 @@
 /* Index notation written again; notation.h says for whom. */
 #include "notation.h"
+#include "analyzer.h"
 
 enum { MOST_TERMS = 64 };
 
@@ -78,6 +79,7 @@ bool notation_slope(IrModule *m, const Aff *e, const IrValue *arg, int64_t *by) 
 }
 
 static const Aff *combined(AffCtx *c, const Aff *e, const Aff *const *args) {
+    ANALYZER_ASSUME(e->kind == AFF_SUM || e->kind == AFF_PRODUCT || e->count == 2);
     const Aff *all = aff_const(c, e->kind == AFF_SUM ? e->value : 1);
     switch (e->kind) {
     case AFF_SUM:

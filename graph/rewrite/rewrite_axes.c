@@ -3,6 +3,7 @@
  *
  * Between each two neighbouring axes of a value is a gap. Operations link the gaps of their operands and results: either all of a class close, or none. What tells the two axes apart
  * (folds along one of them, counts along it) leaves a gap open, and so its class. */
+#include "analyzer.h"
 #include "pointer_table.h"
 #include "rewrite_internal.h"
 
@@ -131,7 +132,7 @@ static void link_broadcast(Gaps *g, const IrOp *op) {
 
 static void link_transposition(Gaps *g, const IrOp *op) {
     const IrAttr *perm = ir_attr(op, "perm");
-    int to[MOST_RANK];
+    int to[MOST_RANK] = {0};
     for (unsigned i = 0; i < perm->count; i++) to[perm->ints[i]] = (int)i;
     link_both(g, op->operands[0], &op->results[0], to);
 }
@@ -153,6 +154,7 @@ static void link_op(Gaps *g, const IrOp *op) {
         return;
     case IR_GRAPH_SCAN:
     case IR_GRAPH_FLIP:
+        ANALYZER_ASSUME(result);
         for (unsigned i = 0; i < op->operand_count; i++) {
             if (op->operands[i]->type != result->type) open_all(g, op->operands[i]), open_all(g, result);
             link_same(g, op->operands[i], result);

@@ -225,6 +225,7 @@ static IrOp *merge_taps(Packer *p, const Taps *t) {
     for (; n < p->outer; n++) extents[n] = p->op->operands[n];
     for (unsigned i = p->outer; i < p->op->operand_count; i++)
         if (p->args[i] == p->sum) extents[n] = p->op->operands[i];
+    /* NOLINTNEXTLINE(*CallAndMessage): one of the arguments is the sum */
     if (t->inside) extents[n] = ir_aff_emit(&b, whole_pieces(p, aff_mul(c, ir_aff_of(p->m, extents[n]), aff_const(c, t->inner))));
     n++;
     if (t->count) extents[n++] = ir_const_index(&b, t->outer);

@@ -9,6 +9,7 @@
  *   P[n, o, y, x] = Q[n, o, y*W + x]
  *
  * What Q has at the positions behind a row's end is dealt out to nobody. */
+#include "analyzer.h"
 #include "rewrite_internal.h"
 
 #include "notation.h"
@@ -126,6 +127,7 @@ static IrOp *sum_planes(Plane *p, IrValue *planes) {
     IrValue *extents[NOTATION_ARGS];
     unsigned n = 0, count = p->op->operand_count;
     IrBuilder b = ir_builder_before(p->op);
+    ANALYZER_ASSUME(count > 0 && count <= NOTATION_ARGS);
     b.span = p->op->span;
     for (unsigned i = 0; i < count; i++)
         if (i + 1 != p->outer)
@@ -152,6 +154,7 @@ static void deal(Plane *p, IrOp *sums) {
     IrOp *to = ir_op_create(&b, IR_GRAPH_GENERIC, p->outer, p->op->operands, 1, &p->op->results[0].type);
     IrValue *at[NOTATION_ARGS] = {ir_result(sums, 0)};
     const Aff *last = NULL, *own;
+    ANALYZER_ASSUME(p->outer > 1 && p->outer < NOTATION_ARGS);
     ir_attr_set_int(to, "outer", p->outer);
     for (unsigned i = 0; i < p->outer; i++) {
         own = notation_arg(to, p->args[i]->name);

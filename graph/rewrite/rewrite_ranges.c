@@ -27,7 +27,7 @@ static bool moved_index(IrModule *m, const IrOp *op, const Aff *const *index, co
     const IrType *from = op->operands[0]->type;
     for (unsigned i = 0; i < from->rank; i++) {
         if (op->opcode == IR_GRAPH_TRANSPOSE)
-            inner[axes->ints[i]] = index[i];
+            inner[axes->ints[i]] = index[i]; /* NOLINT(*uninitialized.Assign): a permutation names each axis */
         else
             inner[i] = from->extents[i] == aff_const(m->affs, 1) ? aff_const(m->affs, 0) : index[axes->ints[i]];
     }

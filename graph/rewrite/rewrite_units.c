@@ -1,5 +1,6 @@
 /* Rewrites of axes of extent 1: what a fold keeps of the axes that it folded, and what broadcasts of that repeat. They go: a fold keeps nothing, what is made of it lane by lane has its
  * other axes only, and the broadcast says which those are. */
+#include "analyzer.h"
 #include "rewrite_internal.h"
 
 enum { MOST_RANK = 16 };
@@ -51,6 +52,7 @@ bool rewrite_kept_axes(Rewriter *r, IrOp *op) {
         for (size_t k = 0; k < axes->count; k++) folded |= axes->ints[k] == i;
         if (!folded) shape[rank++] = from->extents[i];
     }
+    ANALYZER_ASSUME(whole); /* a fold has a result */
     const IrType *t = ir_type_tensor(r->f->module, whole->dtype, rank, shape);
     IrBuilder b = ir_builder_before(op);
     b.span = op->span;

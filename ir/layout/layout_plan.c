@@ -16,7 +16,7 @@ unsigned layout_vector_width(const Layout *l, unsigned axis) {
 aligned:
     for (unsigned dim = 0; dim < LAYOUT_DIMS; dim++)
         for (unsigned b = dim == LAYOUT_REGISTER ? width : 0; b < l->in_bits[dim]; b++)
-            while (layout_basis(l, (LayoutDim)dim, b)[axis] & (((uint32_t)1 << width) - 1)) width--;
+            while (width && layout_basis(l, (LayoutDim)dim, b)[axis] & (((uint32_t)1 << width) - 1)) width--;
     return 1u << width;
 }
 

@@ -86,7 +86,7 @@ static bool parse_numbers(Parser *p, const char *close, unsigned limit, int64_t 
 }
 
 static bool parse_basis(Parser *p, LayoutDraft *d, LayoutDim dim) {
-    int64_t values[LAYOUT_RANK_LIMIT], run = 1;
+    int64_t values[LAYOUT_RANK_LIMIT] = {0}, run = 1;
     unsigned count;
     if (!accept(p, "(") || !parse_numbers(p, ")", d->rank, values, &count) || count != d->rank) return false;
     if (accept(p, "*") && (!parse_number(p, &run) || run > LAYOUT_BITS_LIMIT)) return false;

@@ -130,7 +130,7 @@ static bool parse_op(Parser *p, IrBlock *block) {
     ValueList operands = {0};
     TypeList types = {0};
     IrAttr *attrs = NULL;
-    IrOpcode opcode;
+    IrOpcode opcode = IR_CONST;
     if (++p->op_count > IR_MAX_OPS) return ir_error(p, "more than %d ops", (int)IR_MAX_OPS);
     if (!parse_results(p, &names, &storages)) return false;
     Span span = ir_token_span(p);

@@ -94,7 +94,7 @@ static bool parse_param_tail(Parser *p, IrParam *param) {
 
 static bool parse_param(Parser *p) {
     IrParam param = {.fallback = NAN}; /* NOLINT(bugprone-invalid-enum-default-initialization): the direction is read below */
-    Token name;
+    Token name = {0};
     unsigned storage = 0;
     if (!parse_param_kind(p, &param.kind) || !ir_parse_definition(p, &name, &storage)) return false;
     IrFunc *f = p->func;

@@ -108,7 +108,7 @@ static const IrType *make_type(Parser *p, const IrType *t, const Shape *shape) {
         break;
     }
     int64_t sizes[IR_MAX_RANK];
-    for (unsigned i = 0; i < t->rank; i++) {
+    for (unsigned i = 0; i < t->rank; i++) { /* NOLINTNEXTLINE(*CallAndMessage): the shape has as many extents */
         if (aff_is_const(extents[i], &sizes[i]) && sizes[i] >= 1) continue;
         ir_error(p, "the extents of a frag are constants of at least 1");
         return NULL;

@@ -2,6 +2,7 @@
  * types stands in the other verify_*.c, driven by ops.def. */
 #include <string.h>
 
+#include "analyzer.h"
 #include "verify_internal.h"
 
 /* ---- Findings ---- */
@@ -87,7 +88,7 @@ static bool check_region_end(Verifier *v, const IrOp *parent, const IrBlock *blo
     if (may_be_empty && !block->first) return true;
     NEED(v, parent, block->last && block->last->opcode == want, "%s does not end with %s", parent ? "a region" : "the body",
          ir_op_info(want)->name);
-    for (const IrOp *op = block->first; op != block->last; op = op->next)
+    for (const IrOp *op = block->first; op && op != block->last; op = op->next)
         NEED(v, op, !ir_has_trait(op, IR_TERMINATOR), "stands in the middle of a region");
     return true;
 }
@@ -160,6 +161,7 @@ static bool check_own_rule(Verifier *v, const IrOp *op) {
 static void check_op(Verifier *v, IrOp *op, unsigned depth) {
     const IrOpInfo *info = ir_op_info(op->opcode);
     op->mark = ++v->clock;
+    ANALYZER_ASSUME(op->region_count <= COUNT_OF(op->regions));
     bool sound = check_counts(v, op, info) && check_operands(v, op);
     for (unsigned i = 0; i < op->region_count && sound; i++) check_block(v, op, op->regions[i], depth + 1);
     if (!sound || !check_level(v, op, info) || !check_values(v, op) || !ir_check_attrs(v, op)) return;

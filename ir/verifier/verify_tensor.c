@@ -1,6 +1,7 @@
 /* Rules of ops on whole tensors, tiles and staged buffers. */
 #include <string.h>
 
+#include "analyzer.h"
 #include "verify_internal.h"
 
 static bool is_array(const IrType *t) {
@@ -201,9 +202,10 @@ static bool check_contract_side(Verifier *v, const IrOp *op, unsigned side, cons
 }
 
 static bool check_contract(Verifier *v, const IrOp *op) {
-    const IrAttr *batch[2], *sum[2];
+    const IrAttr *batch[2] = {0}, *sum[2] = {0};
     const IrType *a = op->operands[0]->type, *b = op->operands[1]->type, *to = op->results[0].type;
     if (!check_contract_side(v, op, 0, &batch[0], &sum[0]) || !check_contract_side(v, op, 1, &batch[1], &sum[1])) return false;
+    ANALYZER_ASSUME(batch[0] && batch[1] && sum[0] && sum[1]);
     NEED(v, op, batch[0]->count == batch[1]->count && sum[0]->count == sum[1]->count, "axes come in pairs");
     NEED(v, op, a->dtype == b->dtype && to->kind == IR_TYPE_TENSOR, "both factors have one dtype");
     for (size_t i = 0; i < sum[0]->count; i++)

@@ -1,6 +1,7 @@
 /* One CUDA device behind the device interface. Memory copies are synchronous; kernels, fills and
  * device copies go to one stream of our own. */
 #include "device_cuda.h"
+#include "analyzer.h"
 #include "stream_kernels.h"
 
 #include <stdlib.h>
@@ -114,7 +115,8 @@ static RtError encode_map(Cuda *c, const Binding *b, const ArtifactParam *p, uin
         box[i] = p->box[axis];
         ones[i] = 1;
     }
-    if (p->joined > 1) { /* strides stay the tensor's */
+    ANALYZER_ASSUME(p->joined <= 1 || p->rank > 1); /* artifact_check.c */
+    if (p->joined > 1) {                            /* strides stay the tensor's */
         if (extents[1] < p->joined) return rt_ok();
         extents[0] *= p->joined;
         extents[1] -= p->joined - 1;

@@ -1,5 +1,6 @@
 /* CUDA code to a loaded module: a cubin as it is; PTX through ptxas, else the driver's JIT; CUDA C
  * through nvcc, else NVRTC. What compilers make is cached by content. */
+#include "analyzer.h"
 #include "device_cuda.h"
 #include "nvrtc.h"
 
@@ -252,6 +253,7 @@ RtError cuda_load(Device *d, const Artifact *a, const RtOptions *options, Progra
     }
     arena_destroy(arena);
     if (!rt_failed(&e)) {
+        ANALYZER_ASSUME(p && impl); /* else there is an error */
         *program = p;
         return e;
     }

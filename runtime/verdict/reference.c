@@ -1,4 +1,5 @@
 #include "reference.h"
+#include "analyzer.h"
 #include "runtime_internal.h"
 
 #include <dlfcn.h>
@@ -66,6 +67,7 @@ void reference_open(Reference *reference, Arena *arena, const Evaluator *ev, uns
     *reference = (Reference){.why = NULL};
     Naive *naive = naive_print(arena, ev, &reference->why);
     if (naive && naive->steps > most_steps(threads)) reference->why = "it would take too long";
+    ANALYZER_ASSUME(naive || reference->why);
     if (!reference->why) reference->why = build(arena, naive);
     if (reference->why) return;
     reference->naive = naive;

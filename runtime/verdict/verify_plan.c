@@ -1,4 +1,5 @@
 #include "verify_plan.h"
+#include "analyzer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -138,6 +139,7 @@ static void choose_trials(TaskPlan *plan, size_t from) {
     for (size_t i = from; i < plan->count; i++)
         if (suits_a_trial(plan, &plan->tasks[i])) {
             number++;
+            ANALYZER_ASSUME(count >= number);
             plan->tasks[i].trial = number * TRIALS / count != (number - 1) * TRIALS / count;
         }
 }
@@ -170,6 +172,7 @@ RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const 
     *plan = (TaskPlan){.a = a, .options = options, .arena = arena};
     RT_TRY(parse_graph(plan, ragged));
     const IrModule *m = plan->module;
+    ANALYZER_ASSUME(m); /* else there was an error */
     plan->tasks = ARENA_ARRAY(arena, Task, m->case_count + 2);
     for (size_t i = 0; i < m->case_count; i++)
         if (!options->case_name || is_named(options->case_name, m->cases[i].name)) add_case(plan, m->cases[i].name, &m->cases[i]);

@@ -260,7 +260,7 @@ static void judge_ordinarily(EvalRun *run, unsigned output, size_t lanes, size_t
     for (size_t k = 0; k < n; k++) {
         if (mean && result->bound[places[k]] < bound[k]) continue;
         if (run->ev->outputs[output]->is_real)
-            result->value[places[k]] = value[k];
+            result->value[places[k]] = value[k]; /* NOLINT(*uninitialized.Assign): eval_run has set it */
         else
             result->integer[places[k]] = integer[k];
         result->bound[places[k]] = bound[k];

@@ -245,7 +245,7 @@ static bool decode_generic(Build *b, Node *node, const IrOp *op) {
 static void fold_integer(Build *b, Node *node) {
     double zero[3] = {0, 0, 0}, error;
     uint8_t ties[3] = {0, 0, 0}, tie;
-    int64_t result;
+    int64_t result = 0;
     Lanes lanes[3], out = {.i = &result, .e = &error, .tie = &tie};
     const Lanes *pointers[3] = {&lanes[0], &lanes[1], &lanes[2]};
     if (node->is_real || node->shape.rank) return;

@@ -1,4 +1,5 @@
 /* Which exponentials of an operator kernels may take for 0 below the normal numbers. */
+#include "analyzer.h"
 #include "evaluate_internal.h"
 
 /* How a use of an exponential, or of what is made of it, goes on. */
@@ -27,6 +28,7 @@ static bool use_ends(const IrOp *op, unsigned index, Path *path) {
         break;
     }
     case IR_CAST:
+        ANALYZER_ASSUME(made);
         if (!dtype_is_float(made->type->dtype)) return false;
         on.rounded |= dtype_bits(made->type->dtype) == 16;
         ends = ends_in_products(made, &on);
@@ -52,6 +54,7 @@ static bool use_ends(const IrOp *op, unsigned index, Path *path) {
 }
 
 static bool ends_in_products(const IrValue *v, Path *path) {
+    ANALYZER_ASSUME(v);
     for (const IrUse *use = v->uses; use; use = use->next)
         if (!path->steps || (path->steps--, !use_ends(use->op, use->index, path))) return false;
     return v->uses;

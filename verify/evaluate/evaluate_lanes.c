@@ -2,6 +2,7 @@
  * the operands, bounded by the operation's worst slope over their intervals, plus its own rounding
  * in the node's precision. At a discontinuity within the operands' intervals the error covers both
  * outcomes and the lane is marked as a near tie. */
+#include "analyzer.h"
 #include "evaluate_internal.h"
 
 #include <math.h>
@@ -325,6 +326,7 @@ static int64_t integer_result(const Node *node, const Lanes *const *x, size_t l)
     Dtype dtype = node->shape.dtype;
     int64_t a = x[0]->i[l];
     if (node->operand_count == 1) return scalar_integer_unary(node->opcode, dtype, a);
+    ANALYZER_ASSUME(x[1]->i && (node->opcode != IR_FMA || x[2]->i)); /* integers, all of them */
     if (node->opcode != IR_FMA) return scalar_integer_binary(node->opcode, dtype, a, x[1]->i[l]);
     return scalar_integer_binary(IR_ADD, dtype, scalar_integer_binary(IR_MUL, dtype, a, x[1]->i[l]), x[2]->i[l]);
 }

@@ -88,6 +88,7 @@ static void memo_clear(Memo *memo) {
 MemoEntry *memo_find(Memo *memo, int64_t key, bool *found) {
     uint64_t hash = (uint64_t)key * UINT64_C(0x9E3779B97F4A7C15);
     size_t mask = memo->capacity - 1, at = (size_t)(hash >> 20) & mask;
+    /* NOLINTNEXTLINE(*UndefinedBinaryOperatorResult): memo_clear has set all keys */
     while (memo->entries[at].key >= 0 && memo->entries[at].key != key) at = (at + 1) & mask;
     *found = memo->entries[at].key == key;
     return &memo->entries[at];

@@ -299,6 +299,7 @@ static void run_gather(Machine *m, Inst *inst, const uint8_t *active) {
         }
     for (size_t e = 0; e < r->n; e++, next_index(r->extents, r->rank, index)) {
         int64_t lane = at->cells[flat_index(at, index + axis)].i;
+        /* NOLINTNEXTLINE(*ArrayBound): an index tile has an axis */
         for (unsigned d = 0; d < x->rank; d++) from[d] = d < axis ? index[d] : d == axis ? lane : index[d + at->rank - 1];
         bool inside = lane >= x->lo[axis] && lane < x->hi[axis];
         r->cells[e] = inside ? x->cells[flat_index(x, from)] : outside;

@@ -1,6 +1,7 @@
 /* Loads, stores, asynchronous copies and barriers. Every access is checked against the memory's
  * bounds and alignment; in shared memory also against other threads' accesses since the last
  * barrier that orders them. */
+#include "analyzer.h"
 #include "interpret_internal.h"
 
 #include <stdlib.h>
@@ -308,6 +309,7 @@ static uint8_t *counter_of(Machine *m, Inst *inst, size_t first, const uint8_t *
     if (!active[first]) return NULL;
     int64_t at = counters->offset + inst->operands[1]->cells[first].i * 4;
     memory_check(m, counters->memory, at, 4, 4);
+    ANALYZER_ASSUME(counters->memory->data); /* memory_check traps else */
     return counters->memory->data + at;
 }
 

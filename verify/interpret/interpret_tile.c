@@ -1,4 +1,5 @@
 /* Ops on whole tiles, with the presence that language.md gives their results. */
+#include "analyzer.h"
 #include "interpret_internal.h"
 
 #include <math.h>
@@ -214,6 +215,7 @@ static Cell factor_at(const Factor *f, int64_t batch, int64_t row, int64_t colum
     int64_t rows = f->shape->extents[rank - 2], columns = f->shape->extents[rank - 1];
     int64_t at = batch * rows * columns + (f->transposed ? column * columns + row : row * columns + column);
     if (f->cells) return f->cells[at];
+    ANALYZER_ASSUME(f->data);
     return cell_load(f->shape->dtype, f->data + at * (int64_t)dtype_size(f->shape->dtype));
 }
 
@@ -223,6 +225,7 @@ static int64_t batch_of(const Factor *f, const Slot *r, int64_t batch) {
     for (unsigned d = r->rank - 2; f->lead && d-- > 0; batch /= r->extents[d]) at += batch % r->extents[d] * f->lead->ints[d];
     if (f->lead) return at;
     for (unsigned d = r->rank - 2, k = f->shape->rank - 2; k > 0; k--) {
+        /* NOLINTNEXTLINE(*ArrayBound): the result has as many leading axes as a factor */
         int64_t extent = r->extents[--d], own = f->shape->extents[k - 1];
         if (own != 1) at += batch % extent * weight;
         batch /= extent, weight *= own;
@@ -339,6 +342,7 @@ static Factor stage_factor(Machine *m, const Slot *buffer, const Slot *stage, co
     bool transposed = ir_attr_bool(op, second ? "trans_b" : "trans_a");
     Factor f = {
         .shape = buffer, .data = stage_data(m, buffer, stage), .transposed = transposed, .lead = ir_attr(op, second ? "lead_b" : "lead_a")};
+    /* NOLINTNEXTLINE(*ArrayBound): a factor has two axes or more */
     for (unsigned i = 0; i < 2; i++) f.hi[i] = buffer->extents[buffer->rank - 2 + (transposed ? 1 - i : i)];
     return f;
 }

@@ -1,5 +1,6 @@
 /* What a warp does together: shuffles, and the instructions of ir/atoms.def by their documented
  * fragment layouts (PTX ISA, "Matrix Fragments for mma.m16n8k16", "ldmatrix", "stmatrix"). */
+#include "analyzer.h"
 #include "interpret_internal.h"
 
 #include <math.h>
@@ -58,6 +59,7 @@ static void add_products(Inst *inst, size_t first, size_t depth, const double *a
     const Slot *c = inst->operands[2];
     Slot *d = inst->results[0];
     double products[16];
+    ANALYZER_ASSUME(depth > 0);
     for (size_t l = 0; l < WARP; l++)
         for (size_t e = 0; e < 4; e++) {
             size_t row = l / 4 + e / 2 * 8, column = l % 4 * 2 + e % 2;
@@ -167,6 +169,7 @@ static void load_matrices(Machine *m, Inst *inst, size_t first, unsigned count, 
     for (size_t l = 0; l < WARP; l++)
         for (unsigned j = 0; j < count; j++) {
             size_t row = l / 4, column = l % 4 * 2;
+            /* NOLINTNEXTLINE(*uninitialized.Assign): all rows of `count` matrices have been copied */
             uint32_t low = transposed ? rows[j][column][row] : rows[j][row][column];
             uint32_t high = transposed ? rows[j][column + 1][row] : rows[j][row][column + 1];
             r->cells[(first + l) * r->n + j].i = (int64_t)(low | high << 16);
