@@ -1,45 +1,47 @@
-/* Shared by the files of the pass `design`. */
+/* Shared by the files design*.c, which print a sketch for an operator that has none. */
 #ifndef GRAPH_DESIGN_INTERNAL_H
 #define GRAPH_DESIGN_INTERNAL_H
 
 #include "design.h"
 #include "library.h"
 
-/* Axes of a tile; more in a dry run, where every axis is whole, than in what is written, for which
- * the language sets the limit. */
+/* DESIGN_TILE_RANK: most axes of a tile in the printed text, a limit of the language. DESIGN_RANK: most axes of a tile in a dry run, which takes
+ * every axis whole and so has more of them. DESIGN_AXES: of a nest. DESIGN_NESTS: of a sketch. */
 enum { DESIGN_RANK = 16, DESIGN_TILE_RANK = 8, DESIGN_AXES = 32, DESIGN_NESTS = 64 };
 
-enum { DESIGN_SMALL_FOLD = 8 }; /* a constant extent up to here is looped over index by index */
+enum { DESIGN_SMALL_FOLD = 8 }; /* the loop over a constant extent up to this one takes one index an iteration */
 
-/* An axis of the loop nest that is being written: of its output, or folded. */
+/* An axis of the loop nest that is being printed: an axis of the output, or one that is folded (reduced). */
 typedef struct DesignAxis DesignAxis;
 struct DesignAxis {
-    unsigned id; /* position among the nest's axes: the canonical order */
+    unsigned id; /* position among the nest's axes; tiles list their axes in this order */
     const Aff *extent;
-    const Aff *var;   /* AFF_VAR that stands for it; its identity is this axis */
-    const char *name; /* loop variable, index of views */
+    const Aff *var;   /* the AFF_VAR that stands for the index along this axis */
+    const char *name; /* the loop variable; also the index in views */
     DesignWalk walk;
-    const char *tile; /* WALK_TILE: the constexpr that holds the extent */
-    /* WALK_TILE of a sketch of the library: its own slice and where that begins; else null. */
+    const char *tile; /* WALK_TILE: the constexpr that holds the tile's extent */
+    /* WALK_TILE in a sketch from library/: the text of the slice there, and where the slice begins; else null. */
     const char *slice;
     const Aff *begin;
     bool folded;
-    bool ends;        /* what has been loaded along it is absent behind its end */
-    bool single;      /* of the output, of extent 1: its index is 0, and no tile has it */
-    bool phase;       /* of the output: a part of an axis that is walked index by index beside the other part */
-    const Aff *turns; /* of a loop over indices: it ends here; null: at the extent */
-    /* What the dry run found out. */
-    /* Terms of the sum that it is folded in are 0 before and behind: expressions over the output's axes; null: nowhere. */
+    bool ends;   /* lanes behind the end of this axis are absent in what has been loaded */
+    bool single; /* an output axis of extent 1: its index is always 0, and no tile has this axis */
+    bool
+        phase; /* an output axis that two axes of the nest stand for: this one is the remainder, and its loop takes one index an iteration */
+    const Aff *turns; /* where the loop over this axis ends; null: at the extent */
+    /* The rest is what the dry run found out. */
+    /* A folded axis of which only a range counts, as in a triangular sum: terms below `low + low_offset` and above `high + high_offset` are 0;
+     * null: there is no such bound. */
     const DesignAxis *low, *high;
     int64_t low_offset, high_offset;
-    bool coupled;     /* a value folded along it is used along it again: it has to be whole */
-    bool contiguous;  /* the last axis of a tensor that is read */
-    bool repeated;    /* of the output: lines along the output's last axis are read that do not vary along it */
-    unsigned product; /* which sides of a product vary along it: bits 1 and 2 */
+    bool coupled;     /* a value that was reduced along this axis is used along it again (softmax): tiles hold the whole axis */
+    bool contiguous;  /* it is the last axis of a tensor that is read */
+    bool repeated;    /* an output axis: something that is read does not vary along it, so that its iterations read the same line again */
+    unsigned product; /* which factors of a product vary along it: bit 1 the left one, bit 2 the right one */
 };
 
-/* A value that has been computed: what stands in the text for it, and the axes it varies along, in
- * the order of the tile. Rank 0 and not a tile: a number. */
+/* A value that the printed text has computed: the expression that stands for it, and the axes along which it varies, in
+ * the order of the tile. With rank 0 and is_tile false it is a number. */
 typedef struct {
     const char *text;
     unsigned rank;
@@ -53,10 +55,10 @@ typedef struct {
     unsigned count;
     const Aff *index[2 * DESIGN_RANK];
     DesignTile tile;
-    bool direct; /* zeros may stand in lanes outside */
+    bool direct; /* its lanes outside of the tensor may hold zeros */
 } DesignKnown;
 
-/* What a region argument of index notation stands for now. */
+/* In index notation: the index that an argument of the region stands for at present. */
 typedef struct {
     IrValue *arg;
     const Aff *index;
@@ -73,48 +75,49 @@ typedef struct {
     int64_t value;
 } DesignConstexpr;
 
-/* An axis of the results that two axes of the nest stand for, index = size * first + second, of which one is a phase; or one of two that one axis of the nest stands for. */
+/* How an axis of the results and the axes of the nest belong together where they are not one and the same. Either two axes of the nest make one axis of
+ * the results: index = size * first + second, where one of the two is the phase. Or one axis of the nest stands for two axes of the results. */
 typedef struct {
-    const Aff *first, *second; /* the axes' variables */
-    const Aff *rows;           /* extent of the first one */
-    const Aff *size;           /* null: one axis stands for it */
-    bool strided;              /* the second one is the phase */
-    bool grouped;              /* elements are folded along the second one */
-    const Aff *row;            /* this axis and the next one are one, with so many indices for each of this one; null: not so */
-    bool follows;              /* of two that are one it is the second */
+    const Aff *first, *second; /* the variables of the two axes of the nest */
+    const Aff *rows;           /* the extent of the first */
+    const Aff *size;           /* null: it is one axis of the nest */
+    bool strided;              /* the second is the phase */
+    bool grouped;              /* the values are reduced along the second */
+    const Aff *row; /* this axis and the next are one axis of the nest, with `row` indices for each index of this one; null: they are not */
+    bool follows;   /* this is the second of two such axes */
 } DesignSplit;
 
-/* Results of one shape that are computed together. */
+/* Results of one shape that one nest computes. */
 typedef struct {
     unsigned count;
-    uint64_t bits; /* which of the operator's */
+    uint64_t bits; /* which of the operator's results: a bit for each */
     IrValue *values[DESIGN_AXES];
     const char *names[DESIGN_AXES];
-    bool unique; /* parts of one tensor are among them: the front end does not prove that their elements are others */
+    bool unique; /* several of them are parts of one tensor, and the front end cannot prove that the parts do not overlap */
 } DesignResults;
 
-/* What a clash in memory asks for (design_order.c), a bit for each result. */
+/* Nests that read and write one tensor may clash (design_order.c). What is done about it, a bit for each result. */
 typedef struct {
-    uint64_t apart; /* has a nest of its own */
-    uint64_t kept;  /* what its tensor holds at first is copied to a workspace */
+    uint64_t apart; /* the result gets a nest of its own */
+    uint64_t kept;  /* the first contents of its tensor are copied to a workspace */
 } DesignRemedy;
 
-/* A tensor that the sketch declares with fewer axes than the operator: neighbouring ones are one. */
+/* A tensor that the sketch declares with fewer axes than the operator does: it merges neighbouring axes into one. */
 typedef struct {
     const char *tensor;
     const IrType *type;       /* as declared */
-    unsigned to[DESIGN_RANK]; /* which of its axes each axis is part of */
+    unsigned to[DESIGN_RANK]; /* for each axis of the operator's tensor, the axis of the sketch's that it is part of */
 } DesignMerge;
 typedef struct {
     VEC(DesignMerge) all;
-    bool grew; /* what has been written has to be written again */
+    bool grew; /* a merge came in later: the text has to be printed again */
 } DesignMerges;
 
-/* Axes of a product that are one axis of a sketch of the library. */
+/* The axes of a product that one axis of a sketch from library/ stands for. */
 typedef struct {
-    const char *symbol; /* its extent in the file */
+    const char *symbol; /* the name of its extent in the file */
     unsigned count;
-    unsigned at[3][DESIGN_RANK]; /* where they stand in the left factor, the right one and the result */
+    unsigned at[3][DESIGN_RANK]; /* their positions in the left factor, the right factor and the result */
     const Aff *extents[DESIGN_RANK];
 } LibraryAxis;
 
@@ -129,74 +132,74 @@ typedef struct {
     IrModule *module;
     IrFunc *f;
     const DesignStyle *style;
-    Str *views, *nests, *body; /* declarations; finished nests; the nest at work */
-    Str *all_views;            /* of what stays: `views` is another one in a dry run */
-    unsigned depth;            /* of indentation */
+    Str *views, *nests, *body; /* text: declarations of views; finished nests; the nest that is being printed */
+    Str *all_views;            /* the views of the final text; a dry run lets `views` point elsewhere */
+    unsigned depth;            /* levels of indentation */
     unsigned names, view_count;
-    bool vectors;    /* outermost loops get the hint "vectorize" */
-    bool dry;        /* finds out about axes: walks are whole */
-    bool in_product; /* what is read is a factor: outside of it zeros do no harm */
-    bool direct;     /* what is read is a factor as it is, or is 0 in it where it is 0 */
-    bool lanes;      /* factors are multiplied lane by lane */
-    bool turns;      /* inside of a loop over what is folded */
-    bool bounded;    /* a condition says which of what is folded counts: the others may be outside of tensors */
-    bool reused;     /* loops along which lines are read again are the inner ones: whoever has a line keeps it */
-    bool ahead;      /* a loop brings the factors of products ahead */
+    bool vectors;    /* the outermost loops get the hint "vectorize" */
+    bool dry;        /* a dry run: it takes all axes whole and finds out what DesignAxis keeps */
+    bool in_product; /* what is being read is a factor of a product: zeros in lanes outside of its tensor do no harm */
+    bool direct;     /* what is being read is the factor itself, or makes the factor 0 where it is 0 itself */
+    bool lanes;      /* products are formed lane by lane, without gemm */
+    bool turns;      /* the text stands inside of a loop over a folded axis */
+    bool bounded;    /* a condition says which terms of the reduction count: the others may lie outside of tensors */
+    bool reused;     /* loops whose iterations read the same line again are the inner ones, so that the line stays where it was loaded */
+    bool ahead;      /* a loop prefetches the factors of products */
     const char *error;
-    Span at, error_at; /* of the operation at work; where the error is */
+    Span at, error_at; /* the place in the source of the operation that is being printed, and of the error */
     unsigned axis_count;
     DesignAxis *axes[DESIGN_AXES];
-    unsigned outer_count; /* axes of the output come first */
+    unsigned outer_count; /* how many of them are the output's, which come first */
     unsigned rank;        /* of the results */
     DesignSplit splits[DESIGN_RANK];
     const Aff *const *extents;     /* of the results */
-    const Aff *place[DESIGN_RANK]; /* the index of the results, over the nest's axes */
-    AffFacts *facts;               /* of phases; null: there are none */
-    bool singles;                  /* axes of extent 1 are none */
+    const Aff *place[DESIGN_RANK]; /* the index of the results as expressions over the nest's axes */
+    AffFacts *facts;               /* what is known of phases; null: there are none */
+    bool singles;                  /* axes of extent 1 are left out of tiles (DesignAxis.single) */
     VEC(DesignKnown) known;
     VEC(DesignBinding) bindings;
     VEC(DesignStaged) staged;
     VEC(DesignConstexpr) constexprs;
-    const DesignResults *staging; /* the values whose nest is at work; they are not to be read */
-    /* Bits are of results. */
-    uint64_t inout;       /* are stored to tensors that are read, too */
-    uint64_t stored;      /* have been, by finished nests */
-    uint64_t overwritten; /* both */
-    uint64_t writes;      /* of `inout`, those of the nest at work */
-    uint64_t late, moved; /* clashes: a tensor is read behind its end; a nest reads other elements than it stores */
-    uint64_t crowded;     /* parts of one tensor in a nest of whole axes: chunks of a tile would store both */
-    uint64_t *made_of;    /* by an operation's mark: the `inout` tensors whose first values it is made of */
+    const DesignResults *staging; /* the values whose nest is being printed; it must not read them from memory */
+    /* Sets of results, a bit for each. */
+    uint64_t inout;       /* those stored to tensors that are also read */
+    uint64_t stored;      /* those that finished nests have stored */
+    uint64_t overwritten; /* those in both sets */
+    uint64_t writes;      /* those of `inout` that the present nest stores */
+    uint64_t late, moved; /* clashes: a tensor is read after it was overwritten; a nest reads other elements of a tensor than it stores */
+    uint64_t crowded;     /* parts of one tensor in a nest whose tiles hold whole axes: each chunk of such a tile would store both parts */
+    uint64_t *made_of;    /* for each operation, by its mark: the `inout` tensors whose first values it depends on */
     uint32_t op_count;
-    const bool *live;              /* by parameter: the results are made of it */
-    const LibrarySketch **library; /* once it was asked for */
-    const IrOp *bound;             /* the product whose sketch of the library is being printed */
-    DesignMerges *merges;          /* of this writing and those before */
-    unsigned variant;              /* which of the values that a sketch of the library lists for a constexpr */
-    bool varied;                   /* one has so many */
+    const bool *live;              /* for each parameter: whether the results depend on it */
+    const LibrarySketch **library; /* null until it is asked for */
+    const IrOp *bound;             /* the product that is being printed by a sketch from library/ */
+    DesignMerges *merges;          /* the merges that this and earlier printings found */
+    unsigned variant;              /* which of the values that a sketch from library/ lists for a constexpr is taken */
+    bool varied;                   /* some constexpr has a value of that number */
     bool limited;                  /* one was taken that is for the sizes of the cases, not for all */
-    unsigned bound_count;          /* such nests, this one included */
+    unsigned bound_count;          /* nests printed by sketches from library/ so far, with this one */
 } Design;
 
-bool design_fail(Design *d, const char *what); /* false */
+bool design_fail(Design *d, const char *what); /* returns false */
 void design_line(Design *d, const char *format, ...) PRINTF_LIKE(2, 3);
-const char *design_name(Design *d); /* of a new tile */
+const char *design_name(Design *d); /* the name of a new tile */
 const char *design_aff_text(Design *d, const Aff *e);
 const char *design_constexpr(Design *d, const char *prefix, int64_t value);
 DesignAxis *design_axis_add(Design *d, const Aff *extent, bool folded);
-/* The extent of a tile along the axis. */
+/* The text of a tile's extent along the axis. */
 const char *design_extent(Design *d, const DesignAxis *axis);
 
-/* A value at an index for each of its axes (scalars of a region: none). Text is appended for what is
- * not known yet. With d->error set the result means nothing. */
-/* design_reshape.c: the row-major position; `inner` is where the element of the reshaped tensor at `index` was. */
+/* design_reshape.c: the row-major position of an index; and of the element at `index` of a reshaped tensor the index `inner` before the reshape. */
 const Aff *design_linear(Design *d, const Aff *const *extents, const Aff *const *index, unsigned rank);
 void design_reshaped(Design *d, const IrType *to, const Aff *const *index, const IrType *from, const Aff **inner);
+/* The value at these indices, one for each of its axes (none for scalars of a region). Prints what has not been computed yet. Where d->error is set the
+ * result means nothing. */
 DesignTile design_value(Design *d, IrValue *v, const Aff *const *index);
-/* The tile over exactly these axes in this order, an expression: transposed, with extents of 1. */
+/* The expression of the tile over exactly these axes in this order: transposed, and with axes of extent 1 where it has none. */
 const char *design_align(Design *d, const DesignTile *t, unsigned rank, DesignAxis *const *axes);
-/* The union of both, in the order of the larger one where it can be kept. */
+/* The union of both tiles' axes, in the order of the larger tile where that can be kept. */
 unsigned design_union(const DesignTile *a, const DesignTile *b, DesignAxis **axes);
-/* A statement that gives the expression a name. */
+/* Prints a statement that gives the expression a name. */
 DesignTile design_let(Design *d, const char *expression, unsigned rank, DesignAxis *const *axes, Dtype dtype);
 
 /* design_access.c */
@@ -220,38 +223,38 @@ bool design_is_product(const IrOp *op);
 bool design_splits(Design *d, const IrValue *v);
 /* Does notation without a fold read the element at its own index, or deal it out? */
 bool design_is_in_place(Design *d, const IrOp *notation, const IrOp *element);
-/* The axes of the nest, and the index of the results over them. */
+/* Makes the axes of the nest, and the index of the results as expressions over them. */
 bool design_outer_axes(Design *d, const IrType *type);
-/* The expression, simpler where it is made of parts of the results' index. */
+/* Replaces a quotient or remainder of the results' index in the expression by the axis of the nest that stands for it. */
 const Aff *design_parts(Design *d, const Aff *e);
-/* Where the tiles of results are stored: slices of the tensor, or of a view of it over the nest's axes. */
+/* The text of the slice to which tiles of the results are stored: of the tensor, or of a view of it over the nest's axes. */
 const char *design_target(Design *d, const char *name);
-/* What the notation folds: without a condition that the walk of its folded axes keeps by itself, as their loops end there. `axes` are those of its indices from
- * `outer` on. */
+/* The value that index notation reduces. A condition such as `k < i` around it is left out where the loops over the folded axes end there anyway. `axes` are
+ * those of its indices from `outer` on. */
 IrValue *design_folded_value(Design *d, IrOp *op, DesignAxis *const *axes);
-/* The same, whether or not they do. */
+/* The same value without the condition in any case. */
 IrValue *design_bounded_value(const IrOp *op);
 
-/* design.c: writes a nest that stores the value to a workspace; false on an error. */
+/* design.c: prints a nest that stores the value to a workspace; false on an error. */
 bool design_stage(Design *d, IrValue *v);
-/* The same of several values of one shape. */
+/* The same for several values of one shape, in one nest. */
 bool design_stage_together(Design *d, size_t count, IrValue *const *values);
 const char *design_staged_name(const Design *d, const IrValue *v);
-/* The name, changed where the operator has it. */
+/* A name like this one that the operator does not use. */
 const char *design_free_name(const Design *d, const char *name);
-/* What is stored is a tile of its own over all axes of the output. */
+/* Makes of a value what a store takes: a tile of its own over all axes of the output. */
 DesignTile design_storable(Design *d, DesignTile t, const IrType *type, unsigned rank, DesignAxis *const *axes);
-/* Begins the text of a nest, and adds it to the nests: the state of the one around is kept in `around`. */
+/* Begins the text of a nest; design_end_nest adds it to the finished nests. `around` keeps the state of the nest that was interrupted. */
 void design_begin_nest(Design *d, Design *around, const DesignResults *r, Str *body);
 bool design_end_nest(Design *d, const Design *around, Str *body);
-bool design_is_stored(const IrValue *v); /* the graph says that it is kept in memory */
+bool design_is_stored(const IrValue *v); /* whether the graph says that it lies in memory */
 
-/* design_results.c: the nests of the results, with a bit for each result and part of one; at most DESIGN_NESTS. Those in `apart` (bits) share none. */
+/* design_results.c: deals the results, and parts of results, to at most DESIGN_NESTS nests. Results whose bit is in `apart` get a nest of their own. */
 size_t design_group_results(Design *d, uint64_t apart, DesignResults *nests);
 
-/* design_products.c: nests of their own for products that others are made of, and for the factors that they are in. */
+/* design_products.c: gives a nest of its own to each product that another product reads, and to the factor that is computed from it. */
 void design_stage_products(Design *d);
-/* Is it made of a contraction, behind no workspace? */
+/* Whether the value depends on a contraction whose result is not in a workspace. */
 bool design_has_product(const Design *d, const IrValue *v);
 
 /* design_forms.c: how the nest is walked, once a dry run has found out about its axes. */
@@ -264,49 +267,49 @@ bool design_has_packed(const Design *d, const IrValue *v);
 /* Puts into workspaces what is read of them but by maps: each product is made once, with the maps behind it. Is there any? */
 bool design_stage_windows(Design *d);
 
-/* design_steps.c: nests of their own for what folds hand to each other. */
-bool design_folds(const IrOp *op); /* does it reduce, or run along an axis? */
+/* design_steps.c: gives nests of their own to values that one reduction hands to another. */
+bool design_folds(const IrOp *op); /* whether it reduces an axis, or works along one (scan, sort) */
 bool design_folds_anything(const IrFunc *f);
-/* Are there products with one row or column? Not where a value runs along an axis, or stands in an order: it needs the axis. */
+/* Whether there are products with one row or one column. False where some value works along an axis or sorts: it needs the axis. */
 bool design_has_singles(const IrFunc *f);
 bool design_stage_folds(Design *d); /* was there any? */
-/* Reductions whose values are repeated where no result has what they fold: each element would fold it again. */
+/* Stages a reduction whose value is broadcast and whose folded axis no result has: else each element of the result would reduce anew. */
 void design_stage_handed(Design *d);
 
-/* design_library.c: products by sketches of the library. */
-/* Is there a sketch for the product? */
+/* design_library.c: products that sketches from library/ compute. */
+/* Whether there is a sketch for the product. */
 bool design_match(Design *d, const IrOp *product, LibraryMatch *m);
-/* The product that a sketch of the library makes and that the value is, or a map of in its own index space; null: none. */
+/* The product, computed by a sketch from library/, that the value is or is an elementwise function of; null: there is none. */
 IrOp *design_anchor(Design *d, const IrValue *v);
-/* Puts into workspaces what folds, moves and other products read of such products. */
+/* Puts such products into workspaces where reductions, moves or other products read them. */
 void design_stage_library(Design *d);
 
 /* design_merge.c: tensors that are declared with fewer axes. */
-const DesignMerge *design_merge_of(const Design *d, const char *tensor); /* null: as the operator has it */
-/* From now on `count` axes from `first` on are one. False where it has been declared otherwise. */
+const DesignMerge *design_merge_of(const Design *d, const char *tensor); /* null: it is declared as the operator has it */
+/* Merges `count` axes from `first` on into one. False where the tensor has been declared in another way. */
 bool design_merge(Design *d, const char *tensor, const IrType *type, unsigned first, unsigned count);
 const IrType *design_merged_type(Design *d, const IrType *type, unsigned first, unsigned count);
-/* The type that the sketch declares the tensor with. */
+/* The type with which the sketch declares the tensor. */
 const IrType *design_declared(const Design *d, const char *tensor, const IrType *type);
-/* The value with some axes as one, made ahead of an operation. */
+/* A reshape of the value that merges axes, inserted before an operation. */
 IrValue *design_make_reshape(Design *d, IrValue *v, const IrType *t, IrOp *before);
-/* The index of a tensor's merged axes. */
+/* From an index of the operator's tensor the index of the merged one. */
 void design_merged_index(Design *d, const DesignMerge *m, const IrType *type, const Aff *const *index, const Aff **merged);
 
-/* design_bind.c: writes the nests that make the results, whose anchor is the product. */
+/* design_bind.c: prints the nests that compute the results, around the product that is their anchor (design_anchor). */
 bool design_bind(Design *d, IrOp *product, const DesignResults *r);
 
 /* design_order.c */
-/* Which parameters the results are made of. */
+/* For each parameter, whether the results depend on it. */
 bool *design_live_params(Arena *arena, const IrFunc *f);
 void design_order_init(Design *d);
-/* The workspace or stored result that a value is to be read from; null: it is to be made. */
+/* The workspace or stored result from which a value can be read; null: it has to be computed. */
 const char *design_home(const Design *d, const IrValue *v);
-/* The same, or the parameter that the value is: read at `index` (null: at indices from data). */
+/* The same, or the name of the parameter that the value is; it is read at `index` (null: at indices from data). */
 const char *design_source(Design *d, const IrValue *v, const Aff *const *index);
-/* Which nest comes next: the first one that ends no tensor that others still read. */
+/* The nest that comes next: the first that overwrites no tensor which other nests still read. */
 size_t design_next_nest(const Design *d, const DesignResults *nests, size_t count);
-/* Was there a clash? Adds what mends it. */
+/* Whether there was a clash in memory; adds to `remedy` what avoids it. */
 bool design_remedy(Design *d, const DesignResults *nests, size_t count, DesignRemedy *remedy);
 
 #endif

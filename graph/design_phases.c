@@ -1,13 +1,13 @@
-/* design: axes of results that are walked as two, and sums whose loops end early.
+/* Prints results one axis of which two loops walk (a quotient and a remainder, the *phase*), and sums whose loops end early.
  *
- * What rewrite_phases deals out, Y[.., h, ..] = P[.., h % s, h // s, ..], is computed over the axes of P and stored to a view of Y: so a transposed convolution is a convolution
- * for each phase, and what is made of it lane by lane stays in its nest. */
+ * rewrite_phases turns a transposed convolution into Y[.., h, ..] = P[.., h % s, h // s, ..]. The nest then runs over the axes of P and stores to a view of Y. So a
+ * transposed convolution becomes an ordinary convolution for each phase, and elementwise operations on its result stay in the same nest. */
 #include "design_internal.h"
 #include "notation.h"
 
 #include <string.h>
 
-/* ---- What is dealt out ---- */
+/* ---- Results made of a quotient and a remainder ---- */
 
 static bool is_arg(const Aff *e, const IrValue *arg) {
     return e->kind == AFF_VAR && e->var == arg;
@@ -17,14 +17,14 @@ static bool is_part(const Aff *e, AffKind kind, const IrValue *arg) {
     return e->kind == kind && is_arg(e->args[0], arg) && !aff_depends_on(e->args[1], arg);
 }
 
-/* The element that notation without a fold is: of a value that was computed. */
+/* Of index notation that reduces nothing: the one element of a computed value that it reads; null where it is anything else. */
 static const IrOp *only_element(const IrOp *op) {
     if (op->opcode != IR_GRAPH_GENERIC || ir_attr(op, "kind")) return NULL;
     const IrOp *e = op->regions[0]->last->operands[0]->def;
     return e && e->opcode == IR_GRAPH_ELEMENT && e->operands[0]->def ? e : NULL;
 }
 
-/* The factor of `first * row + second`; null: the expression is another. */
+/* `row` where the expression is `first * row + second`; null where it has another form. */
 static const Aff *row_of(Design *d, const Aff *e, const IrValue *first, const IrValue *second) {
     AffCtx *c = d->module->affs;
     const Aff *zero = aff_const(c, 0), *rows = notation_with(d->module, e, second, zero);
@@ -33,12 +33,12 @@ static const Aff *row_of(Design *d, const Aff *e, const IrValue *first, const Ir
     return whole == e && !aff_depends_on(row, first) ? row : NULL;
 }
 
-/* How many axes of the nest, or of what is dealt out, an axis of the results begins. */
+/* How many axes of the nest (and of the value that is read) belong to an axis of the results; 0 for the second of two that are one. */
 static unsigned axes_of(const DesignSplit *s) {
     return s->follows ? 0 : s->size ? 2 : 1;
 }
 
-/* Is every index of the element one of the notation's, in order, or the two parts of one? */
+/* Whether each index of the element is an index of the notation, in order, or the quotient and the remainder of one. */
 static bool dealt(Design *d, const IrOp *op, const IrOp *element, DesignSplit *splits) {
     unsigned at = 1, found = 0;
     for (unsigned i = 0; i < op->operand_count; i++, at++) {
@@ -66,7 +66,7 @@ static bool dealt(Design *d, const IrOp *op, const IrOp *element, DesignSplit *s
     return found && at == element->operand_count;
 }
 
-/* What is dealt out may be so again, along other axes. */
+/* The value that is read may itself be made of quotients and remainders, along other axes. */
 static void add_inner(Design *d, const IrOp *op, const IrOp *element) {
     DesignSplit inner[DESIGN_RANK];
     const IrOp *from = element->operands[0]->def, *again = only_element(from);
@@ -85,9 +85,9 @@ static bool reads_at_own_index(Design *d, const IrOp *notation, const IrOp *elem
     return same;
 }
 
-/* ---- What is folded in groups ---- */
+/* ---- Values reduced in groups, as in a group norm ---- */
 
-/* Is the value made of a fold over a tensor of this type, behind no workspace? */
+/* Whether the value depends on a reduction over a tensor of this type whose result is not in a workspace. */
 static bool is_of_fold(const Design *d, const IrValue *v, const IrType *type, unsigned *fuel) {
     const IrOp *op = v->def;
     if (!op || !*fuel || --*fuel == 0 || design_home(d, v)) return false;
@@ -97,7 +97,7 @@ static bool is_of_fold(const Design *d, const IrValue *v, const IrType *type, un
     return false;
 }
 
-/* Has each axis one or two of the reshaped tensor's? */
+/* Whether each axis of `to` is one axis of `from` or the product of two neighbouring ones. */
 static bool joins_axes(Design *d, const IrType *from, const IrType *to, DesignSplit *splits) {
     unsigned at = 0, found = 0;
     for (unsigned i = 0; i < to->rank; i++, at++) {
@@ -112,7 +112,7 @@ static bool joins_axes(Design *d, const IrType *from, const IrType *to, DesignSp
     return found && at == from->rank;
 }
 
-/* Y[m, G*P] = reshape(what is folded along P): whoever has a group makes all of its elements. */
+/* Y[m, G*P] = reshape(a value that is reduced along P): the iteration that reduces a group also makes all of its elements. */
 static bool joins_groups(Design *d, const IrOp *op, DesignSplit *splits) {
     unsigned fuel = 256;
     const IrValue *from = op->operand_count ? op->operands[0] : NULL;
@@ -120,7 +120,8 @@ static bool joins_groups(Design *d, const IrOp *op, DesignSplit *splits) {
            is_of_fold(d, from, from->type, &fuel) && joins_axes(d, from->type, op->results[0].type, splits);
 }
 
-/* Is it made of what is dealt out, lane by lane, behind no workspace? `fuel` ends a search in a graph that shares much. */
+/* Whether the value is an elementwise function of one of the two forms above that is not in a workspace. `fuel` limits the search where many operations read the
+ * same value. */
 static bool find_splits(Design *d, const IrValue *v, unsigned *fuel) {
     const IrOp *op = v->def;
     if (!op || design_home(d, v) || !*fuel || --*fuel == 0) return false;
@@ -174,7 +175,7 @@ static bool add_split(Design *d, unsigned i) {
     return true;
 }
 
-/* One axis for this one of the results and the next. */
+/* One axis of the nest for this axis of the results and the next. */
 static bool add_merged(Design *d, unsigned i) {
     AffCtx *c = d->module->affs;
     DesignSplit *s = &d->splits[i];
@@ -218,7 +219,7 @@ const Aff *design_parts(Design *d, const Aff *e) {
     return aff_simplify(d->facts, e);
 }
 
-/* Are both axes of the split walked index by index? Then the results' axis itself is one of the view. */
+/* Whether the loops over both axes of the split take one index an iteration. Then the view has the results' axis itself. */
 static bool is_one_index(const DesignSplit *s, DesignAxis *const *axes) {
     return s->size && axes[0]->walk == WALK_POINT && axes[1]->walk == WALK_POINT;
 }
@@ -265,9 +266,9 @@ const char *design_target(Design *d, const char *name) {
 
 /* ---- Sums that end early ---- */
 
-enum { MOST_BOUNDED = 32 }; /* indices that are looped over one by one */
+enum { MOST_BOUNDED = 32 }; /* longest axis whose loop takes one index an iteration */
 
-/* `index < end` of two index values, cast or not. */
+/* Whether the condition is `index < end` of two index values, with or without casts. */
 static bool is_bound(const IrValue *condition, IrValue **index, IrValue **end) {
     const IrOp *op = condition->def;
     if (!op || op->opcode != IR_LT) return false;
@@ -283,7 +284,7 @@ static bool is_short(IrModule *m, IrValue *extent) {
     return aff_is_const(ir_aff_of(m, extent), &n) && n <= MOST_BOUNDED;
 }
 
-/* Which index that the notation folds, of few, is bounded? -1: the condition is another. */
+/* The short folded index that the condition bounds; -1: it is another condition. */
 static int bounded_index(const IrOp *op, const IrValue *condition, IrValue **end) {
     IrValue *index;
     if (!is_bound(condition, &index, end)) return -1;
@@ -313,7 +314,7 @@ IrValue *design_bounded_value(const IrOp *op) {
     return choice ? choice->operands[1] : op->regions[0]->last->operands[0];
 }
 
-/* Does the expression only name indices that stand still inside of the loops? */
+/* Whether the expression depends only on indices that do not change inside of the loops. */
 static bool is_fixed(const Design *d, const Aff *e) {
     for (unsigned i = 0; i < d->axis_count; i++)
         if (aff_depends_on(e, d->axes[i]) && (d->axes[i]->walk != WALK_POINT || d->axes[i]->folded)) return false;
