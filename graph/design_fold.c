@@ -1,5 +1,4 @@
 /* design: reductions, products and what runs along an axis. */
-#include "analyzer.h"
 #include "design_internal.h"
 #include "query.h"
 
@@ -623,10 +622,9 @@ DesignTile design_contract(Design *d, IrOp *op, const Aff *const *index) {
         f.axes[f.count] = fold_axis(d, p.a->type->extents[sum_a->ints[i]], index, rank, &f, false);
         if (!f.axes[f.count++]) return (DesignTile){0};
     }
-    ANALYZER_ASSUME(f.axes[0]);
     for (unsigned i = 0; i < p.a->type->rank; i++) /* NOLINTNEXTLINE(*NullDereference): each axis that is summed has been made */
         p.index_a[i] = in_list(sum_a, i, &at) ? f.axes[at]->var : in_list(batch_a, i, &at) ? index[at] : index[next++];
-    for (unsigned i = 0; i < p.b->type->rank; i++)
+    for (unsigned i = 0; i < p.b->type->rank; i++) /* NOLINTNEXTLINE(*NullDereference): as above */
         p.index_b[i] = in_list(sum_b, i, &at) ? f.axes[at]->var : in_list(batch_b, i, &at) ? index[at] : index[next++];
     if (f.count == 1) set_range(d, op, index, f.axes[0]);
     return any_product(d, &p, &f);

@@ -42,6 +42,7 @@ static uint32_t gap_of(Gaps *g, const IrValue *v, unsigned axis) {
 }
 
 static void open_gap(Gaps *g, const IrValue *v, unsigned axis) {
+    ANALYZER_ASSUME(v);
     if (axis + 1 < v->type->rank) link_gaps(g, gap_of(g, v, axis), 0);
 }
 
@@ -154,7 +155,6 @@ static void link_op(Gaps *g, const IrOp *op) {
         return;
     case IR_GRAPH_SCAN:
     case IR_GRAPH_FLIP:
-        ANALYZER_ASSUME(result);
         for (unsigned i = 0; i < op->operand_count; i++) {
             if (op->operands[i]->type != result->type) open_all(g, op->operands[i]), open_all(g, result);
             link_same(g, op->operands[i], result);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "analyzer.h"
 #include "parse_internal.h"
 
 /* ---- Values ---- */
@@ -11,6 +12,7 @@ static bool is_number(const char *name) {
 }
 
 bool ir_define_value(Parser *p, const Token *name, IrValue *value) {
+    ANALYZER_ASSUME(name->text);
     if (map_get(p->values, name->text))
         return ir_error_at(p, (Span){p->file, name->begin, name->end}, "`%%%s` is defined twice", name->text);
     map_set(p->values, p->scratch, name->text, value);

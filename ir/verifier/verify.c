@@ -2,7 +2,6 @@
  * types stands in the other verify_*.c, driven by ops.def. */
 #include <string.h>
 
-#include "analyzer.h"
 #include "verify_internal.h"
 
 /* ---- Findings ---- */
@@ -161,9 +160,8 @@ static bool check_own_rule(Verifier *v, const IrOp *op) {
 static void check_op(Verifier *v, IrOp *op, unsigned depth) {
     const IrOpInfo *info = ir_op_info(op->opcode);
     op->mark = ++v->clock;
-    ANALYZER_ASSUME(op->region_count <= COUNT_OF(op->regions));
     bool sound = check_counts(v, op, info) && check_operands(v, op);
-    for (unsigned i = 0; i < op->region_count && sound; i++) check_block(v, op, op->regions[i], depth + 1);
+    for (unsigned i = 0; i < op->region_count && i < COUNT_OF(op->regions) && sound; i++) check_block(v, op, op->regions[i], depth + 1);
     if (!sound || !check_level(v, op, info) || !check_values(v, op) || !ir_check_attrs(v, op)) return;
     if (!ir_check_type_rule(v, op) || !check_own_rule(v, op)) return;
     if (info->traits & IR_COLLECTIVE) check_collective(v, op);
