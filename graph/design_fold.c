@@ -622,10 +622,12 @@ DesignTile design_contract(Design *d, IrOp *op, const Aff *const *index) {
         f.axes[f.count] = fold_axis(d, p.a->type->extents[sum_a->ints[i]], index, rank, &f, false);
         if (!f.axes[f.count++]) return (DesignTile){0};
     }
-    for (unsigned i = 0; i < p.a->type->rank; i++) /* NOLINTNEXTLINE(*NullDereference): each axis that is summed has been made */
+    /* NOLINTBEGIN(*NullDereference): each axis that is summed has been made */
+    for (unsigned i = 0; i < p.a->type->rank; i++)
         p.index_a[i] = in_list(sum_a, i, &at) ? f.axes[at]->var : in_list(batch_a, i, &at) ? index[at] : index[next++];
-    for (unsigned i = 0; i < p.b->type->rank; i++) /* NOLINTNEXTLINE(*NullDereference): as above */
+    for (unsigned i = 0; i < p.b->type->rank; i++)
         p.index_b[i] = in_list(sum_b, i, &at) ? f.axes[at]->var : in_list(batch_b, i, &at) ? index[at] : index[next++];
+    /* NOLINTEND(*NullDereference) */
     if (f.count == 1) set_range(d, op, index, f.axes[0]);
     return any_product(d, &p, &f);
 }

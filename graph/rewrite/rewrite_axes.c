@@ -155,6 +155,7 @@ static void link_op(Gaps *g, const IrOp *op) {
         return;
     case IR_GRAPH_SCAN:
     case IR_GRAPH_FLIP:
+        ANALYZER_ASSUME(result);
         for (unsigned i = 0; i < op->operand_count; i++) {
             if (op->operands[i]->type != result->type) open_all(g, op->operands[i]), open_all(g, result);
             link_same(g, op->operands[i], result);

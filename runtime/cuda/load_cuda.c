@@ -253,7 +253,7 @@ RtError cuda_load(Device *d, const Artifact *a, const RtOptions *options, Progra
     }
     arena_destroy(arena);
     if (!rt_failed(&e)) {
-        ANALYZER_ASSUME(p && impl); /* else there is an error */
+        ANALYZER_ASSUME(p && impl && p->impl == impl); /* else there is an error */
         *program = p;
         return e;
     }

@@ -166,7 +166,7 @@ void acc_finish(EvalRun *run, const Node *node, const Acc *acc, MemoEntry *entry
 /* ---- Terms ---- */
 
 static void multiply(const Node *node, const Lanes *a, const Lanes *b, size_t count, Lanes *out) {
-    ANALYZER_ASSUME(a->e && b->e && out->e && a->tie && b->tie && out->tie);
+    ANALYZER_ASSUME(a && b && a->e && b->e && out->e && a->tie && b->tie && out->tie);
     ANALYZER_ASSUME(node->is_real ? a->v && b->v && out->v : a->i && b->i && out->i);
     for (size_t l = 0; l < count && node->is_real; l++) {
         double x = a->v[l], y = b->v[l], ex = a->e[l], ey = b->e[l];
@@ -190,7 +190,7 @@ static void copy_lanes(const Lanes *from, size_t count, Lanes *to) {
  * the product is at hand, which is no smaller than its factors where these are whole. */
 static void round_factors(const Node *node, const Lanes *const *x, size_t count, Lanes *product) {
     double unit = node->unit < 0x1p-30 ? node->unit : fmax(node->input_unit, 0x1p-20);
-    ANALYZER_ASSUME(product->e && x[0]->v && (node->operand_count < 2 || x[1]->v));
+    ANALYZER_ASSUME(product->e && x[0] && x[0]->v && (node->operand_count < 2 || (x[1] && x[1]->v)));
     for (size_t l = 0; l < count; l++) {
         double largest = fabs(x[0]->v[l]);
         if (node->operand_count == 2) largest = fmax(largest, fabs(x[1]->v[l]));
