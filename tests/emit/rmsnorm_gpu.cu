@@ -1,13 +1,13 @@
 // nvcc -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
 
 // a, b >= 0: division in 32 bits; by 0 it is 0.
-static __host__ __device__ inline int div_narrow(int a, long long b) {
+static __host__ __device__ inline int div_word(int a, long long b) {
     const unsigned int by = b < 0xffffffff ? (unsigned int)b : 0xffffffff;
     return by == 0 ? 0 : (int)((unsigned int)a / by);
 }
 
 // a, b >= 0: the remainder of a division in 32 bits; by 0 it is 0.
-static __host__ __device__ inline int mod_narrow(int a, long long b) {
+static __host__ __device__ inline int mod_word(int a, long long b) {
     const unsigned int by = b < 0xffffffff ? (unsigned int)b : 0xffffffff;
     return by == 0 ? 0 : (int)((unsigned int)a % by);
 }
@@ -26,8 +26,8 @@ extern "C" __global__ void __launch_bounds__(128)
     const int block = (int)blockIdx.x, block_y = (int)blockIdx.y, lane = (int)threadIdx.x % 32;
     const int warp = (int)threadIdx.x / 32;
     const long long rows = (D1 + 7) / 8;
-    const int b = div_narrow(block, rows);
-    const long long d1 = (long long)mod_narrow(block, rows) * 8 + warp * 2;
+    const int b = div_word(block, rows);
+    const long long d1 = (long long)mod_word(block, rows) * 8 + warp * 2;
     const long long d2 = (long long)block_y * 128 + lane * 4;
     const bool d2_inside = d2 < D2;
     const long long plane = D1 * D2;
