@@ -57,7 +57,7 @@ MAPS = {
     "comparisons": lambda x, y, i, j: (x == y, x != y, x < y, x <= 0.5, x > y, x >= 1, i == j, i > 2.5, i <= x, x.isnan(), (x / 0).isinf()),
     "logic": lambda x, c, i, j: (torch.logical_and(c, x > 0), torch.logical_or(c, x > 0), ~c, torch.logical_not(c), c & (x > 0), c | (x > 0),
                                  torch.logical_xor(c, x > 0), i & j, i | j, i ^ j, ~i, c ^ (x > 0)),
-    "where": lambda x, y, c: (torch.where(c, x, y), torch.where(c, x, 0.5), torch.where(x > 0, 1.0, 2.0), x.masked_fill(c, -1e9)),
+    "where": lambda x, y, c: (torch.where(c, x, y), torch.where(c, x, 0.5), torch.where(x > 0, 1.0, 2.0), x.masked_fill(c, -1e4)),
     "nan_to_num": lambda x, c: torch.where(c, x / 0, x).nan_to_num(0.5, 7.0, -7.0),
     "types": lambda x, i, c: (x.to(torch.float16).to(x.dtype) if x.dtype == torch.float32 else x.float(), i.to(torch.int32), c.to(x.dtype),
                               x.to(torch.int64), c.long(), i + c, x.bool(), x.clone().detach()),

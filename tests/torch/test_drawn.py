@@ -3,18 +3,14 @@
 Module k is the same on every machine. The short run draws an eighth of them a day, --long runs all; names of the form 12 on the command
 line run single ones."""
 import copy
-import pathlib
 import random
 import sys
 
 import common
 import torch
 import torch.nn.functional as F
-from common import backend
+from common import backend, daily
 from torch import nn
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-import daily  # noqa: E402
 
 COUNT = 32
 

@@ -4,7 +4,7 @@ import copy
 import common
 import torch
 import torch.nn.functional as F
-from common import backend
+from common import backend, daily
 from torch import nn
 
 
@@ -166,6 +166,28 @@ def test_training():
         kinds = [g.name for g in report.graphs]
         assert kinds == ["forward", "backward"], kinds
         assert all(g.regions for g in report.graphs) and report.whole, f"{name}:\n{report}"
+
+
+def check_autocast(name, dtype):
+    """A training step under autocast; the bound has the roundings of the narrow type after each operation."""
+    model, x = made(name)
+
+    def cast_step(model, x):
+        with torch.autocast("cpu", dtype=dtype):
+            return step(model, x)
+    torch._dynamo.reset()
+    with backend.reporting() as report:
+        ours = cast_step(torch.compile(copy.deepcopy(model), backend="sketchc", fullgraph=True, options={"loud": False}), x)
+    eager, exact = cast_step(copy.deepcopy(model), x), step(copy.deepcopy(model).double(), x.double())
+    moved = common.rounded(lambda x: step(copy.deepcopy(model).double(), x), [x], torch.finfo(dtype).eps)
+    common.hold(f"{name}, {dtype}", ours, eager, exact, moved)
+    assert report.whole, f"{name}:\n{report}"
+
+
+def test_autocast():
+    for dtype in (torch.bfloat16, torch.float16):
+        for name in daily.drawn(sorted(MODELS), 2):
+            check_autocast(name, dtype)
 
 
 def test_batch_is_a_symbol():
