@@ -1,6 +1,6 @@
 """Modules drawn by a seed: chains of layers and operations with residuals, forward and backward, static and dynamic batches.
 
-Module k is the same on every machine. The short run draws an eighth of them a day, --long runs all; names of the form 12 on the command
+Module k is the same on every machine. The short run draws a sixteenth of them a day, --long runs all; names of the form 12 on the command
 line run single ones."""
 import copy
 import random
@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from common import backend, daily
 from torch import nn
 
-COUNT = 32
+COUNT = 64
 
 MAPS = [torch.relu, torch.tanh, torch.sigmoid, F.gelu, F.silu, F.mish, F.softplus, F.elu, F.hardswish, F.leaky_relu, torch.sin, torch.atan,
         lambda x: torch.exp(-x.abs()), lambda x: torch.log1p(x * x), lambda x: x.clamp(-1, 1) * 2, lambda x: x / (1 + x.abs()),
@@ -117,7 +117,7 @@ def check(number):
 
 
 def main():
-    numbers = [int(n) for n in sys.argv[3:]] or daily.drawn(range(COUNT), 8)
+    numbers = [int(n) for n in sys.argv[3:]] or daily.drawn(range(COUNT), 16)
     failed = []
     for number in numbers:
         try:

@@ -202,6 +202,20 @@ def test_batch_is_a_symbol():
     assert len(report.graphs) == 1 and "symbols: " in report.graphs[0].regions[0].text, str(report)
 
 
+def test_a_batch_beside_fixed_axes():
+    """A sketch that sees the batch and what follows as one axis gets its size from the tensor."""
+    def function(x):
+        return torch.atan(x.clamp(-1, 1) * 2) + x
+    torch._dynamo.reset()
+    with backend.reporting() as report, torch.no_grad():
+        fast = torch.compile(function, backend="sketchc", dynamic=None)
+        for batch in (3, 6):
+            x = torch.randn(batch, 4, 17, 15)
+            torch._dynamo.mark_dynamic(x, 0)
+            common.hold(f"batch {batch}", fast(x), function(x), function(x.double()))
+    assert report.whole and len(report.graphs) == 1, str(report)
+
+
 def test_channels_last_is_not_copied():
     """Inputs whose axes lie in another order are declared as they lie; results lie as torch's do."""
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).to(memory_format=torch.channels_last)
@@ -231,6 +245,27 @@ def test_what_is_left():
     common.hold("left", ours, function(x), function(x.double()))
     graph = report.graphs[0]
     assert graph.left and len(graph.regions) == 2 and "no row" in str(report), str(report)
+
+
+def test_a_refused_call_with_many_results():
+    """It is cut from what stands in front of it, not from its results."""
+    real = backend.compile_kernel
+
+    def refusing(text, **options):
+        if "exp(" in text and "sin(" in text:
+            raise backend.Error("error[E0725]: planted", 1)
+        return real(text, **options)
+
+    def function(x):
+        return [*(torch.exp(torch.sin(x)).unbind(0))]
+    x = torch.randn(9, 4)
+    backend.compile_kernel = refusing
+    try:
+        ours, report = common.compiled(function, x, loud=False)
+    finally:
+        backend.compile_kernel = real
+    common.hold("parts", ours, function(x), function(x.double()))
+    assert len(report.graphs[0].regions) == 2, str(report)
 
 
 def test_what_the_compiler_refuses():

@@ -94,18 +94,22 @@ def _other_shape(tensor, binding):
     extents, shape = tensor.extents, binding.held_shape()
     if len(extents) == len(shape) and all(not isinstance(s, int) or e == str(s) for e, s in zip(extents, shape, strict=True)):
         return None
-    if not all(e.isdigit() for e in extents):
-        raise Error(f"{tensor.operator_name} is seen as {', '.join(extents)}", 1)
-    return [int(e) for e in extents]
+    return _open_shape([int(e) if e.isdigit() else e for e in extents], tensor)
+
+
+def _open_shape(shape, tensor):
+    """A shape for `view`, which finds one size that is no number by itself."""
+    if sum(not isinstance(s, int) for s in shape) > 1:
+        raise Error(f"{tensor.operator_name} is seen as {', '.join(tensor.extents)}", 1)
+    return [s if isinstance(s, int) else -1 for s in shape]
 
 
 def _result(k, tensor, binding):
     """How a result of the graph comes out of the kernel's."""
-    shape, back = binding.held_shape(), importer.inverse(binding.order) if binding.order else None
+    back = importer.inverse(binding.order) if binding.order else None
     if _other_shape(tensor, binding) is None:
         return operator.itemgetter(k) if back is None else lambda made: made[k].permute(back)
-    if not all(isinstance(s, int) for s in shape):
-        raise Error(f"{tensor.operator_name} is seen in another shape", 1)
+    shape = _open_shape(binding.held_shape(), tensor)
     return (lambda made: made[k].view(shape)) if back is None else lambda made: made[k].view(shape).permute(back)
 
 
@@ -121,12 +125,21 @@ class Compiled(torch.nn.Module):
                       for t in kernel.inputs]
         named = {own: sketch for sketch, own in kernel.symbols.items()}
         self.sizes = [(k, named[name]) for k, name in enumerate(imported.inputs) if isinstance(name, str) and name in named]
+        self.axes = self._untold(imported, named)
         written = {t.operator_name: (k, t) for k, t in enumerate(kernel.outputs)}
         self.results = [None if b is None else _result(*written[b.name], b) for b in imported.outputs]
+
+    def _untold(self, imported, named):
+        """Symbols that no extent of the kernel's inputs tells, where the sketch sees neighbouring axes as one: place, axis and name."""
+        told = {e for t in self.kernel.inputs for e in t.extents} | {name for _, name in self.sizes}
+        places = [(imported.place_of(own), name) for own, name in named.items() if name not in told and own in imported.symbols]
+        return [(*place, name) for place, name in places if place is not None]
 
     def forward(self, *args):
         tensors = [self._held(args[k], order, shape) for k, order, shape in self.reads]
         named = {name: args[k] for k, name in self.sizes}
+        for k, axis, name in self.axes:
+            named[name] = args[k].shape[axis]
         made = self.kernel(*tensors, **named)
         made = made if isinstance(made, tuple) else (made,)
         results = [None if r is None else r(made) for r in self.results]

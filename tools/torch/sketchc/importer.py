@@ -29,11 +29,17 @@ class Binding:
 class Imported:
     """What became of a graph. `inputs` and `outputs` stand in the order of the graph's; an input is a Binding, or the name of a symbol
     (a SymInt), or None (not read); `origins[i]` is the node whose equation stands in line `first_line + i` of `text`; `alone`: the graph returns
-    a tensor, not a tuple."""
+    a tensor, not a tuple; `symbols`: the expressions of sizes that are symbols of the text, by name."""
 
-    def __init__(self, name, text, origins, first_line, inputs, outputs, alone):
-        self.name, self.text, self.origins, self.first_line = name, text, origins, first_line
+    def __init__(self, name, text, origins, first_line, inputs, outputs, alone, symbols):
+        self.name, self.text, self.origins, self.first_line, self.symbols = name, text, origins, first_line, symbols
         self.inputs, self.outputs, self.alone = inputs, outputs, alone
+
+    def place_of(self, symbol):
+        """An input and its axis, whose size is this symbol; None where there is none."""
+        places = ((k, axis) for k, b in enumerate(self.inputs) if isinstance(b, Binding) for axis, s in enumerate(b.shape)
+                  if expression(s) == self.symbols[symbol])
+        return next(places, None)
 
     def node_at(self, line):
         """The node of an equation by its line in the text, counted from 1."""
@@ -185,7 +191,7 @@ class _Importer:
         if not isinstance(fake, torch.Tensor):
             raise NotTaken("a result that is no tensor")
         binding = Binding(f"O{len(self.outputs)}", fake)
-        value = self.text.tensor(value)
+        value = self.text.tensor(value) if value.rank else value
         if kind_of(value.dtype) != kind_of(fake.dtype):
             value = self.text.cast(value, fake.dtype)
         if binding.order is not None:
@@ -210,7 +216,8 @@ class _Importer:
         tail = [f"    case given {{ {sizes} }}"] if sizes or not self.text.symbols else []
         body = [f"    {line}" for line in self.text.lines]
         whole = "\n".join([*head, *body, *tail, "}", ""])
-        return Imported(self.name, whole, self.text.origins, len(head) + 1, inputs, self.outputs, self.alone)
+        symbols = {name: size for size, name in self.text.symbols.items()}
+        return Imported(self.name, whole, self.text.origins, len(head) + 1, inputs, self.outputs, self.alone, symbols)
 
     def _used(self, binding):
         used = binding.name.startswith("O") or any(re.search(rf"\b{binding.name}\b", line) for line in self.text.lines)

@@ -1,7 +1,7 @@
 """Rows of the table that fold axes: reductions, scans, norms, products of matrices."""
 import torch
 
-from .importer_text import TYPES, NotTaken, Value, axis_of, kind_of, product
+from .importer_text import TYPES, NotTaken, Value, axis_of, kind_of, of_tensors, product
 from .importer_views import reshape
 
 
@@ -64,6 +64,8 @@ def extreme_with_index(function, search):
 def search(function):
     def row(text, out, x, dim=None, keepdim=False):
         x = text.tensor(x)
+        if not x.rank:
+            return Value("", (), torch.int64, number=0)
         if dim is None and keepdim:
             raise NotTaken("all axes, kept")
         if dim is None and x.rank != 1:
@@ -161,6 +163,8 @@ def logsumexp(text, out, x, dims, keepdim=False):
 
 
 def largest(text, out, x, k, dim=-1, largest=True, sorted=True):
+    if not x.rank:
+        return [x, Value("", (), torch.int64, number=0)]
     axis = axis_of(dim, x.rank)
     if not largest or not isinstance(k, int) or not isinstance(x.shape[axis], int) or x.shape[axis] > 4096:
         raise NotTaken("the smallest, or of a long axis")
@@ -284,7 +288,7 @@ def matrix_vector(text, out, a, b):
     return matmul(text, a, b, out.shape, out.dtype)
 
 
-ROWS = {
+ROWS = of_tensors({
     "sum": reduction("sum"),
     "mean": reduction("mean"),
     "prod": reduction("prod"),
@@ -315,6 +319,6 @@ ROWS = {
     "mm bmm": mm,
     "addmm baddbmm": addmm,
     "mv dot": matrix_vector,
-}
+})
 
 __all__ = ["ROWS"]

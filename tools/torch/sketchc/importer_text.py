@@ -102,7 +102,8 @@ class OperatorText:
         return Value(name, shape, dtype, exact=exact)
 
     def store(self, name, value):
-        self._line(f"{name} = {self.tensor(value).text}")
+        alone = value.number is not None and not value.rank
+        self._line(f"{name} = {self._typed(value) if alone else self.tensor(value).text}")
 
     def _name(self):
         return f"T{len(self.lines)}"
@@ -117,11 +118,14 @@ class OperatorText:
         """The value as a tensor of its whole shape, also where it is one number throughout."""
         if value.number is None:
             return value
+        return self.notation([f"i{k}" for k in range(value.rank)], value.shape, self._typed(value), value.dtype)
+
+    def _typed(self, value):
+        """The number of a value, with its type."""
         literal = self.literal(value.number, value.dtype)
         if kind_of(value.dtype) != 2 or value.dtype == torch.float64:
             literal = f"cast({literal}, dtype={TYPES[value.dtype]})"
-        indices = [f"i{k}" for k in range(value.rank)]
-        return self.notation(indices, value.shape, literal, value.dtype)
+        return literal
 
     def operand(self, value, dtype):
         """Text of a value or number as an operand of an operation that computes in this type."""
@@ -159,6 +163,16 @@ def torch_broadcast(shapes):
             if not same(size, 1):
                 result[-k] = size
     return result
+
+
+def of_tensors(rows):
+    """Rows whose operands are tensors, also those that are one number throughout."""
+    def held(row):
+        def made(text, out, *args, **kwargs):
+            whole = [text.tensor(v) if isinstance(v, Value) else v for v in args]
+            return row(text, out, *whole, **kwargs)
+        return made
+    return {names: held(row) for names, row in rows.items()}
 
 
 def _float_text(number):

@@ -244,6 +244,8 @@ def embedding(text, out, weight, index, padding_idx=-1, *_):
 
 def index_select(text, out, x, dim, index):
     x, index = text.tensor(x), text.tensor(index)
+    if not x.rank:
+        return x
     axis = axis_of(dim, x.rank)
     indices = _indices(x.rank)
     read = list(indices)

@@ -1,7 +1,7 @@
 """Rows of the table that slide windows: convolutions in 1 to 3 dimensions with their gradients, pooling with its gradients."""
 import torch
 
-from .importer_text import NotTaken, kind_of, same
+from .importer_text import NotTaken, kind_of, of_tensors, same
 
 PLACES, TAPS = "zyx", "qrs"
 
@@ -281,7 +281,7 @@ def adaptive_avg_pool_backward(text, out, grad, x):
     return text.notation(names, x.shape, f"{_read(grad, read)} / {count}", x.dtype)
 
 
-ROWS = {
+ROWS = of_tensors({
     "convolution": convolution,
     "convolution_backward": convolution_backward,
     "max_pool2d_with_indices.default max_pool3d_with_indices.default max_pool1d max_pool2d max_pool3d": max_pool,
@@ -290,6 +290,6 @@ ROWS = {
     "avg_pool2d_backward avg_pool3d_backward": avg_pool_backward,
     "adaptive_avg_pool1d _adaptive_avg_pool2d _adaptive_avg_pool3d": adaptive_avg_pool,
     "_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward": adaptive_avg_pool_backward,
-}
+})
 
 __all__ = ["ROWS"]

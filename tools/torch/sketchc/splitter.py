@@ -92,10 +92,20 @@ def halves(gm, node):
     called = [n for n in gm.graph.nodes if n.op not in ("placeholder", "get_attr", "output")]
     place = called.index(node) if node in called else len(called) // 2
     first = next(k for k, n in enumerate(called) if not is_free(n))
-    place = place if place > first else first + 1
-    while place < len(called) and called[place].target is operator.getitem:
-        place += 1
+    place = _beside_parts(called, place if place > first else first + 1, first)
     return divide(gm, {n: int(k >= place) for k, n in enumerate(called)})
+
+
+def _beside_parts(called, place, first):
+    """A place behind `first` that parts no call from the items of its result: in front of the call, or else behind its last item."""
+    before = place
+    while called[before].target is operator.getitem:
+        before -= 1
+    if before > first:
+        return before
+    while called[place].target is operator.getitem:
+        place += 1
+    return place
 
 
 def divide(gm, numbers):
