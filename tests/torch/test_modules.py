@@ -247,6 +247,21 @@ def test_what_is_left():
     assert graph.left and len(graph.regions) == 2 and "no row" in str(report), str(report)
 
 
+def test_the_report_predicts():
+    """A region's time and its kernels' on a GPU, which need not be there; none on a processor, or of a text that is refused."""
+    function = torch.nn.Sequential(nn.Linear(256, 512), nn.ReLU())
+    with torch.no_grad():
+        _, report = common.compiled(function, torch.randn(1024, 256))
+    region = report.graphs[0].regions[0]
+    assert region.predicted() is None and "predicted" not in str(report), str(report)
+    region.target, region.arch = "nvptx", "sm_90a"
+    seconds, kernels = region.predicted()
+    assert 1e-6 < seconds < 1e-3 and kernels and all(0 < s <= seconds for _, s in kernels), (seconds, kernels)
+    assert f"{seconds * 1e3:.4g} ms predicted" in str(report) and all(k in str(report) for k, _ in kernels), str(report)
+    region.text = region.text.replace("operator", "operator operator")
+    assert region.predicted() is None
+
+
 def test_a_refused_call_with_many_results():
     """It is cut from what stands in front of it, not from its results."""
     real = backend.compile_kernel

@@ -196,6 +196,7 @@ class Compiler:
         device = _device(gm)
         target = self.options.target or ("openmp" if device.type == "cpu" else "nvptx")
         region.kernel = compile_kernel(imported.text, target=target, device=device.index or 0, cache=self.options.cache)
+        region.target, region.arch = target, region.kernel.arch
         self.report.regions.append(region)
         return Compiled(region.kernel, imported, device)
 

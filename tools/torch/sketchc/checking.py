@@ -137,6 +137,14 @@ def explain(subject, *, html=None, sizes=None, **options) -> str:
         return str(html)
 
 
+def predictions(text, **options):
+    """What `explain` tells, as docs/schemas/prediction.schema.json has it."""
+    given, out = Request(**options).options(), ctypes.c_void_p()
+    with Unit("<text>", text) as unit:
+        unit.check(unit.library.predict(unit.handle, ctypes.byref(given), b"json", ctypes.byref(out)))
+        return json.loads(unit.library.text(out.value))
+
+
 def main():
     kind, path, options = sys.argv[1:]
     status, text = report_here(kind, pathlib.Path(path).read_bytes(), **json.loads(options))

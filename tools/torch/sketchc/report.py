@@ -1,17 +1,36 @@
 """What the backend did with a model: regions and their kernels, what was left to the nested backend and why."""
 
+from .checking import predictions
+from .errors import Error
+
 
 class Region:
-    """One operator: `name`, its text, the operations of its graph, and where they came from. `kernel` is None if it was refused, for
-    which `diagnostic` stands; `millis` is the predicted time, where the target has a model."""
+    """One operator: `name`, its text, the operations of its graph. `kernel` is None if it was refused, for which `diagnostic` stands.
+    `target` and `arch` are what it was compiled for."""
 
-    def __init__(self, name, operations, text="", kernel=None, diagnostic=None, millis=None):
+    def __init__(self, name, operations, text="", target=None, arch=None):
         self.name, self.operations, self.text = name, operations, text
-        self.kernel, self.diagnostic, self.millis = kernel, diagnostic, millis
+        self.kernel, self.diagnostic, self.target, self.arch = None, None, target, arch
+
+    def predicted(self):
+        """Seconds that the region should take and those of each kernel by name, at the sizes of its text; None where the machine has
+        no model (processors), or sizes are symbols. It is asked for when a report is printed: compiling does not wait for it."""
+        if self.target in (None, "cpu", "openmp"):
+            return None
+        try:
+            cases = predictions(self.text, target=self.target, arch=self.arch)["cases"]
+        except Error:
+            return None
+        if not cases or not cases[0]["known"]:
+            return None
+        return cases[0]["seconds"], [(launch["entry"], launch["seconds"]) for launch in cases[0]["launches"]]
 
     def lines(self):
-        time = "" if self.millis is None else f", {self.millis:.4g} ms predicted"
+        found = self.predicted()
+        time = "" if found is None else f", {found[0] * 1e3:.4g} ms predicted"
         yield f"{self.name}: {len(self.operations)} operations{time}: {summary(self.operations)}"
+        for kernel, seconds in found[1] if found else []:
+            yield f"  {kernel}: {seconds * 1e3:.4g} ms"
 
 
 class GraphReport:
