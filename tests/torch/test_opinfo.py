@@ -20,6 +20,10 @@ except ImportError as error:
     print(f"torch's samples cannot be imported: {error}")
     sys.exit(77)
 
+# Operations that torch takes apart into rows that have no samples of their own.
+ABOVE = {"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
+         "softmax", "log_softmax", "batch_norm", "instance_norm", "pad", "interpolate", "linear", "scaled_dot_product_attention", "__getitem__",
+         "avg_pool2d", "matmul", "mse_loss", "cross_entropy", "glu"}
 RATE = 40    # an operation is drawn once in so many days
 TOGETHER = 8  # samples of one graph
 # Results that are no function of the operands: memory that nobody has written, or a choice of several that torch leaves open.
@@ -31,7 +35,7 @@ def sampled():
     rows = {name.split(".")[1] for name in operations.ROWS}
     found = {}
     for info in op_db:
-        for name in {info.name.split(".")[-1], info.aten_name or ""} & rows - OPEN:
+        for name in {info.name.split(".")[-1], info.aten_name or ""} & (rows | ABOVE) - OPEN:
             if torch.float32 in info.dtypes:
                 found.setdefault(name, []).append(info)
     return found
