@@ -99,7 +99,7 @@ FOLDS = {
     "extremes with places": lambda x, b: (x.max(1), x.min(0), b.max(2, keepdim=True).values, x.argmax(1), x.argmin(0), x.argmax(), b.argmax(1, keepdim=True)),
     "folds of one number": lambda x: (x.new_full((3, 5), 2.0).logsumexp(1) + x[:, 0], nn.avg_pool2d(x.new_full((1, 3, 5), 2.0), 2) + x[0, 0]),
     "no axes": lambda x: ((x[0, 0] * 2).argmax(0), (x[0, 0] * 2).argmin(), *(x[0, 0] * 2).max(0), *(x[0, 0] * 2).topk(1),
-                             (x[0, 0] * 2).cumsum(0), (x[0, 0] * 2).sum(0), (x[0, 0] * 2).norm(), (x[0, 0] * 2).var(correction=0)),
+                             (x[0, 0] * 2).cumsum(0), (x[0, 0] * 2).sum(0), (x[0, 0] * 2).softmax(0), (x[0, 0] * 2).log_softmax(0), (x[0, 0] * 2).norm(), (x[0, 0] * 2).var(correction=0)),
     "truth": lambda x, c: (c.any(), c.all(), c.any(1), (x > -3).all(0), x.any(1)),
     "moments": lambda x, b: (x.var(1), x.std(0), x.var((0, 1), correction=0), torch.var_mean(b, (1, 2), keepdim=True), b.std()),
     "scans": lambda x, p, i: (x.cumsum(1), x.cumsum(0), p.cumprod(1), i.cumsum(1)),
