@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-FOLDERS = ["support", "ir", "frontend", "model", "passes", "emit", "verify", "runtime", "api", "search",
+FOLDERS = ["support", "ir", "frontend", "model", "passes", "graph", "emit", "verify", "runtime", "api", "search",
            "llm"]
 # (what, why not, sources that may and their reason)
 CALLS = [
@@ -33,7 +33,8 @@ STATE = {"innermost": "support/memory.c: a thread's way out where memory runs ou
          "parse_lock": "support/json.c: a lock", "empty_text": "support/str.c: never written to",
          "ptx_once": "emit/ptx/ptx.c: LLVM is initialised once a process", "ptx_escape": "emit/ptx/ptx.c: a "
          "thread's way out of LLVM", "ptx_reason": "emit/ptx/ptx.c: the same",
-         "fault_place": "runtime/remote.c: a signal handler's, in the artifact's own process"}
+         "fault_place": "runtime/remote.c: a signal handler's, in the artifact's own process",
+         "book": "support/shared/book.c: in the processes of a search, joined once as they begin", "book_fd": "support/shared/book.c: the same"}
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 
 

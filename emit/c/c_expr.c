@@ -24,16 +24,22 @@ const char *c_int_text(CPrinter *p, int64_t value) {
     return arena_printf(p->arena, value > INT32_MAX || value < -INT32_MAX ? "%lldLL" : "%lld", (long long)value);
 }
 
+/* Half the way to the nearer neighbour: a power of two has half the gap on one side, and beyond the largest float there is no number. */
+static double half_gap(float value) {
+    float magnitude = fabsf(value);
+    return ((double)magnitude - (double)nextafterf(magnitude, 0)) / 2;
+}
+
 /* The shortest decimal text that a compiler reads as exactly this float. */
 static const char *shortest_float(CPrinter *p, float value) {
-    double half_ulp = ((double)nextafterf(value, (float)INFINITY) - (double)value) / 2;
+    double near = half_gap(value);
     for (int digits = 1; digits <= 9; digits++) {
         char text[40];
         snprintf(text, sizeof text, "%.*e", digits - 1, (double)value);
         for (char *c = text; *c; c++)
             if (*c == ',') *c = '.'; /* a locale's decimal point */
         double back;
-        if (!parse_double(text, &back) || fabs(back - (double)value) >= half_ulp * 0.99) continue;
+        if (!parse_double(text, &back) || (back != (double)value && fabs(back - (double)value) >= near * 0.99)) continue;
         Str s;
         str_init(&s);
         str_append_double(&s, back);
