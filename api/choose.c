@@ -5,6 +5,7 @@
 #include "api_internal.h"
 
 #include "design.h"
+#include "query.h"
 
 #include <string.h>
 
@@ -42,12 +43,21 @@ static bool has_product(const IrModule *module) {
     return false;
 }
 
-enum { FEW = 8 };
+/* Half the side of the library's smallest tile. */
+enum { FEW = 32 };
 
-static bool is_few(const IrType *t) {
-    int64_t extent;
+/* Of the largest case; an extent that no case tells is a large one. */
+static bool is_few_along(const IrModule *module, const Aff *extent) {
+    int64_t n;
+    if (aff_is_const(extent, &n)) return n <= FEW;
+    for (size_t i = 0; i < module->case_count; i++)
+        if (!aff_eval(extent, case_symbol, &module->cases[i], &n) || n > FEW) return false;
+    return module->case_count > 0;
+}
+
+static bool is_few(const IrModule *module, const IrType *t) {
     for (unsigned i = t->rank > 2 ? t->rank - 2 : 0; i < t->rank; i++)
-        if (!aff_is_const(t->extents[i], &extent) || extent > FEW) return false;
+        if (!is_few_along(module, t->extents[i])) return false;
     return true;
 }
 
@@ -56,7 +66,7 @@ static bool has_large_product(const IrModule *module) {
     for (const IrFunc *f = module->first; f; f = f->next)
         for (const IrOp *op = f->body->first; op; op = op->next)
             if (design_is_matrix_product(op) &&
-                !(is_few(op->results[0].type) && is_few(op->operands[0]->type) && is_few(op->operands[1]->type)))
+                !(is_few(module, op->results[0].type) && is_few(module, op->operands[0]->type) && is_few(module, op->operands[1]->type)))
                 return true;
     return false;
 }
