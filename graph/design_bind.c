@@ -173,6 +173,11 @@ static bool find_rows(Binding *b, IrValue *v, Factor *f, const LibraryAxis *rows
     return true;
 }
 
+/* The rows of the left factor. */
+static const LibraryAxis *rows_of(const Binding *b) {
+    return axis_named(b->match, b->match->sketch->tensors.data[0].axes[1]);
+}
+
 /* The tensor or workspace that holds the operand, behind what only moves it. */
 static bool find_factor(Binding *b, unsigned side) {
     Design *d = b->d;
@@ -184,7 +189,7 @@ static bool find_factor(Binding *b, unsigned side) {
         from = behind_move(v, f);
         if (from) v = from;
     }
-    const LibraryAxis *rows = axis_named(b->match, b->match->sketch->tensors.data[0].axes[1]);
+    const LibraryAxis *rows = rows_of(b);
     if (side == 0 && rows->count > 1) return find_rows(b, v, f, rows);
     f->name = design_source(d, v, NULL);
     if (!f->name && !design_stage(d, v)) return false;
@@ -306,9 +311,10 @@ static void print_load(Binding *b, const LibraryLine *l, unsigned side) {
     for (unsigned i = 0; i < f->rank; i++) {
         unsigned which = 0, k = tensor_axis(b, side, f->axes[i], &which);
         const LibraryAxis *a = axis_named(b->match, t->axes[k]);
-        if (slices[k].begin && which) continue; /* of an axis that is one with those before */
+        bool one = slices[k].begin || (side == 0 && a == rows_of(b) && a->count > 1);
+        if (one && which) continue; /* of an axis that is one with those before */
         if (slices[k].begin) turned |= k < last, last = k;
-        str_printf(&text, "%s%s", text.len ? ", " : "", slices[k].begin ? slices[k].text : point_of(d, a, which, slices[k].text));
+        str_printf(&text, "%s%s", text.len ? ", " : "", one ? slices[k].text : point_of(d, a, which, slices[k].text));
     }
     const Shape *shape = shape_of(b, tile);
     if (turned && shape && shape->rank == 2 && !shape->turned) {
