@@ -132,7 +132,19 @@ static RtError check_workspace(const RtPlan *plan, const void *workspace, uint64
     return rt_error(RT_BAD_INPUT, "the workspace does not begin at a multiple of %d bytes", RT_WORKSPACE_ALIGN);
 }
 
+static RtError check_ranks(const RtLauncher *l, const RtTensor *tensors, size_t count) {
+    if (count != l->tensor_count) return rt_error(RT_BAD_INPUT, "%s has %zu tensors, given are %zu", l->a->name, l->tensor_count, count);
+    for (size_t i = 0; i < count; i++) {
+        const ArtifactParam *p = &l->a->params[l->tensors[i]];
+        if (tensors[i].rank != (int32_t)p->rank)
+            return rt_error(RT_BAD_INPUT, "'%s' has rank %u, the given tensor has rank %d", p->name, p->rank, tensors[i].rank);
+        if (p->rank && !tensors[i].extents) return rt_error(RT_BAD_INPUT, "'%s' is given without its extents", p->name);
+    }
+    return rt_ok();
+}
+
 RtError rt_plan_check(const RtPlan *plan, const RtTensor *tensors, const void *workspace, uint64_t workspace_bytes) {
+    RT_TRY(check_ranks(plan->launcher, tensors, plan->launcher->tensor_count));
     for (unsigned i = 0; i < plan->launcher->tensor_count; i++) RT_TRY(check_tensor(plan, i, &tensors[i]));
     RT_TRY(check_workspace(plan, workspace, workspace_bytes));
     return check_overlap(plan, tensors, workspace);
@@ -152,17 +164,6 @@ static int64_t stride_of(const RtTensor *t, unsigned axis) {
     for (int32_t d = (int32_t)axis + 1; d < t->rank; d++)
         if (__builtin_mul_overflow(packed, t->extents[d], &packed)) return -1;
     return packed;
-}
-
-static RtError check_ranks(const RtLauncher *l, const RtTensor *tensors, size_t count) {
-    if (count != l->tensor_count) return rt_error(RT_BAD_INPUT, "%s has %zu tensors, given are %zu", l->a->name, l->tensor_count, count);
-    for (size_t i = 0; i < count; i++) {
-        const ArtifactParam *p = &l->a->params[l->tensors[i]];
-        if (tensors[i].rank != (int32_t)p->rank)
-            return rt_error(RT_BAD_INPUT, "'%s' has rank %u, the given tensor has rank %d", p->name, p->rank, tensors[i].rank);
-        if (p->rank && !tensors[i].extents) return rt_error(RT_BAD_INPUT, "'%s' is given without its extents", p->name);
-    }
-    return rt_ok();
 }
 
 static RtError read_key(const RtLauncher *l, const RtTensor *tensors, size_t count, int64_t *key) {

@@ -140,6 +140,26 @@ static void check_tensors(const Loaded *l) {
     REFUSED(sketchc_launch(l->launcher, &one, 1, NULL, 0, NULL, &message), SKETCHC_SOURCE_ERROR, "2 tensors, given are 1");
 }
 
+/* A plan looks at ranks and extents before it reads them. */
+static void check_plan_ranks(const Loaded *l) {
+    const int64_t n = 1000;
+    sketchc_dltensor a = vector(x, &n), b = vector(y, &n), c;
+    const sketchc_dltensor *tensors[2] = {&c, &b};
+    sketchc_symbol size = {"N", n};
+    sketchc_plan *plan;
+    CHECK(sketchc_plan_create(l->launcher, &size, 1, NULL, 0, &plan, NULL) == SKETCHC_OK);
+    c = a;
+    CHECK(sketchc_plan_check(plan, tensors, 2, NULL, 0, NULL) == SKETCHC_OK);
+    c = a, c.shape = NULL;
+    REFUSED(sketchc_plan_check(plan, tensors, 2, NULL, 0, &message), SKETCHC_SOURCE_ERROR, "without its extents");
+    const int32_t ranks[] = {-1, 0, 2, INT32_MIN, INT32_MAX};
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++) {
+        c = a, c.ndim = ranks[i];
+        REFUSED(sketchc_plan_check(plan, tensors, 2, NULL, 0, &message), SKETCHC_SOURCE_ERROR, "'X' has rank 1, the given tensor has rank");
+    }
+    sketchc_plan_destroy(plan);
+}
+
 /* Sizes beyond those that are kept: a plan that was dropped is made again. */
 static void check_many_sizes(const Loaded *l) {
     for (int round = 0; round < 2; round++)
@@ -208,6 +228,7 @@ int main(int count, char **arguments) {
         check_plans(&l);
         check_nulls(&l);
         check_tensors(&l);
+        check_plan_ranks(&l);
         check_many_sizes(&l);
         check_info(&l);
         check_several_tensors();
