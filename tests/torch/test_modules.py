@@ -247,6 +247,46 @@ def test_what_is_left():
     assert graph.left and len(graph.regions) == 2 and "no row" in str(report), str(report)
 
 
+def test_what_inductor_computes():
+    """Pieces with one result and with several."""
+    def one(x):
+        return torch.sort(torch.relu(x) - 1)[0] * 2
+
+    def several(x):
+        values, places = torch.sort(torch.relu(x) - 1)
+        return values * 2, places, torch.linalg.det(x.sin()) + 1
+    for function in (one, several):
+        x = torch.randn(4, 4)
+        ours, report = common.compiled(function, x, whole=False, loud=False, nested="inductor")
+        common.hold(function.__name__, ours, function(x), function(x.double()))
+        assert report.graphs[0].left and report.graphs[0].regions, str(report)
+
+
+def test_options_are_checked():
+    """A value that is unknown, or a target that this machine lacks, is an error: not a graph that stays with torch."""
+    targets = ["bogus", "CUDA"] + ([] if torch.cuda.is_available() else ["nvptx", "gpu", "cuda"])
+    wrong = [("target", value) for value in targets] + [("precision", "bogus"), ("nested", "bogus"), ("nothing", 1)]
+    for name, value in wrong:
+        try:
+            common.compiled(torch.sin, torch.randn(3), loud=False, **{name: value})
+        except Exception as error:  # of the kind that torch's compiler wraps it in
+            assert not isinstance(error, AssertionError) and name in str(error), str(error)
+            continue
+        raise AssertionError(f"{name} = {value!r} was taken")
+    for name, value in (("target", "cpu"), ("target", "openmp"), ("precision", "bf16x3")):
+        common.compiled(torch.sin, torch.randn(3), **{name: value})
+
+
+def test_views_that_torch_negates():
+    def function(z):
+        return z.conj().imag * 2 + 1
+    z = torch.tensor([1 + 2j, 3 - 4j])
+    ours, report = common.compiled(function, z, whole=False, loud=False)
+    assert report.graphs[0].regions and torch.equal(ours, function(z)), (ours, str(report))
+    ours, _ = common.compiled(lambda y: y * 2, z.conj().imag[:1])
+    assert torch.equal(ours, torch.tensor([-4.0])), ours
+
+
 def test_the_report_predicts():
     """A region's time and its kernels' on a GPU, which need not be there; none on a processor, or of a text that is refused."""
     function = torch.nn.Sequential(nn.Linear(256, 512), nn.ReLU())

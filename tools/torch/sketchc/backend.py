@@ -16,7 +16,7 @@ from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._dynamo import register_backend
 from torch._dynamo.backends.common import aot_autograd
 
-from . import importer, splitter
+from . import _native, importer, splitter
 from .errors import Error
 from .importer_text import NotTaken
 from .kernel import compile as compile_kernel
@@ -55,15 +55,19 @@ def decompositions():
 class Options:
     """The backend's options, checked."""
 
+    CHOICES = {"precision": ("f64", "f32", "ieee", "tf32x3", "bf16x3", "tf32", "f16", "bf16", "f8"),
+               "target": ("openmp", "cpu", "nvptx", "gpu", "cuda"), "nested": ("eager", "inductor")}
+
     def __init__(self, given=None):
         given = dict(given or {})
         self.precision, self.target = given.pop("precision", None), given.pop("target", None)
-        self.nested, self.loud = given.pop("nested", "eager"), given.pop("loud", True)
+        self.nested, self.loud = given.pop("nested", None) or "eager", given.pop("loud", True)
         self.cache = given.pop("cache", True)
         if given:
             raise ValueError(f"sketchc: unknown options {', '.join(given)}; known are precision, target, nested, loud, cache")
-        if self.nested not in ("eager", "inductor"):
-            raise ValueError(f'sketchc: nested is "eager" or "inductor", not {self.nested!r}')
+        for name, choices in self.CHOICES.items():
+            if getattr(self, name) not in (*choices, None):
+                raise ValueError(f"sketchc: {name} is one of {', '.join(choices)}, not {getattr(self, name)!r}")
 
     def precision_of(self, graph):
         """What products may be rounded to: the option, or the strictest that torch allows any of the graph's products."""
@@ -146,7 +150,9 @@ class Compiled(torch.nn.Module):
         return results[0] if self.alone else tuple(results)
 
     def _held(self, tensor, order, shape):
-        """The tensor as it lies in memory; a copy if it has gaps there."""
+        """The tensor as it lies in memory; a copy if it has gaps there, or is negated as it is read."""
+        if tensor.is_neg():
+            tensor = tensor.resolve_neg()
         if order is not None:
             tensor = tensor.permute(order)
         if tensor.device != self.device:
@@ -188,6 +194,8 @@ class Compiler:
         try:
             return self._kernel(gm, imported, region)
         except Error as error:
+            if self.options.target and error.status == _native.MISSING:
+                raise Error(f"the target {self.options.target} is asked for: {error}", error.status) from error
             region.diagnostic = str(error)
             self.report.refusals.append(region)
             return self._smaller(gm, imported, error)
@@ -228,18 +236,24 @@ class Compiler:
         if self.options.nested == "eager" or not any(n.op == "call_function" for n in gm.graph.nodes):
             return gm
         from torch._inductor.compile_fx import compile_fx_inner
-        return _Callable(compile_fx_inner(gm, [n.meta["val"] for n in gm.graph.find_nodes(op="placeholder")]))
+        output = gm.graph.output_node()
+        alone = not isinstance(output.args[0], list | tuple)
+        if alone:  # inductor wants a list of results
+            output.args = ((output.args[0],),)
+            gm.recompile()
+        return _Callable(compile_fx_inner(gm, [n.meta["val"] for n in gm.graph.find_nodes(op="placeholder")]), alone)
 
 
 class _Callable(torch.nn.Module):
-    """A function of a list, as inductor's are, as a module."""
+    """A function of a list, as inductor's are, as a module. `alone`: its graph returns the one tensor, not a list."""
 
-    def __init__(self, function):
+    def __init__(self, function, alone):
         super().__init__()
-        self.function = function
+        self.function, self.alone = function, alone
 
     def forward(self, *args):
-        return self.function(list(args))
+        made = self.function(list(args))
+        return made[0] if self.alone else made
 
 
 def _blamed(imported, error):
