@@ -96,6 +96,23 @@ def test_outputs_of_the_caller():
     assert np.array_equal(y, 2 * x + 1)
 
 
+def test_what_is_read_only_is_not_written():
+    """Neither in a first call nor where the same shapes were written before."""
+    kernel, update, kept = compiled(SCALE), compiled(UPDATE), bytes(16)
+    x, y, fixed = np.ones(4, "float32"), np.zeros(4, "float32"), np.frombuffer(kept, "float32")
+    for _ in range(2):
+        refused("'Y' is written, the given array is read-only", kernel, x, out=fixed)
+        refused("'Y' is written", kernel.prepare, x, out=fixed)
+        refused("'A' is written", update, x, fixed)
+        assert kept == bytes(16)
+        kernel(x, out=y)
+        update(x, y)
+        update(fixed, y)
+    y.setflags(write=False)
+    refused("'Y' is written", kernel, x, out=y)
+    assert np.array_equal(y, x * 4)
+
+
 def test_in_place():
     kernel, a, x = compiled(UPDATE), np.ones(5, "float32"), np.arange(5, dtype="float32")
     assert kernel(x, a) is None and np.array_equal(a, x + 1)

@@ -1,6 +1,7 @@
 """The Python package over torch's tensors; on a GPU too where torch has one.
 
     test_torch.py LIBSKETCHC PACKAGE_FOLDER"""
+import contextlib
 import sys
 import threading
 
@@ -123,6 +124,57 @@ def test_threads():
     for t in threads:
         t.join()
     assert not bad, bad[:3]
+
+
+def test_addresses_are_checked_in_every_call():
+    kernel = compiled(SCALE)
+    odd = torch.frombuffer(bytearray(101), dtype=torch.float32, offset=1)
+    kernel(torch.ones(25))
+    for _ in range(2):
+        refused("'X' does not begin at a multiple of the 4 bytes", kernel, odd)
+    refused("'Y' does not begin", kernel, torch.ones(25), out=odd)
+    assert torch.equal(kernel(torch.ones(26)[1:]), torch.full((25,), 3.0))
+
+
+def test_what_torch_would_negate():
+    """A view of an imaginary part holds the elements of the number that was conjugated."""
+    negated = torch.tensor([1 + 2j]).conj().imag
+    kernel = compiled(SCALE)
+    kernel(negated.resolve_neg())
+    for _ in range(2):
+        refused("'X' is a view that torch negates as it reads", kernel, negated)
+        refused("'Y' is a view that torch negates", kernel, torch.ones(1), out=negated)
+    copying = compiled(SCALE, strided="copy")
+    for z in (negated, torch.tensor([1 + 2j, 3 - 4j]).conj().imag):
+        assert z.is_neg() and torch.equal(copying(z), 2 * z + 1)
+
+
+def test_messages_of_threads():
+    """Two launches that fail at once share the place of their message, which is freed once."""
+    kernel, x = compiled(SCALE), torch.ones(3)
+    kernel(x)
+    plan, = kernel._plans.values()
+    plan.library.launch(None, None, 1, None, None, plan.arguments[2])
+    refused("'plan' is null", plan.fail, 2, kind=sketchc.Error)
+    refused("usage error", plan.fail, 2, kind=sketchc.Error)
+
+
+def test_workspaces_lie_with_the_stream():
+    """What a launch on another stream than the current one works in comes from that stream's memory."""
+    text = "operator chain { symbols: M, N; tensors: A[M, N]: f32; B[N, M]: f32; Y[M, M]: f32; Y = (A @ B) @ (A @ B) }"
+    kernel, seen = compiled(text), []
+    kernel(torch.randn(7, 3), torch.randn(3, 7))
+    plan, = kernel._plans.values()
+    plan.on_gpu, plan.spare, plan.under = True, [], lambda stream: contextlib.nullcontext(seen.append(stream))  # as a GPU's would
+    assert plan.workspace and plan.block_of(None) and not seen and plan.block_of(7) and seen == [7]
+    if "cuda" not in DEVICES:
+        return
+    kernel = compiled(text, "cuda")
+    a, b, other = torch.randn(70, 30, device="cuda"), torch.randn(30, 70, device="cuda"), torch.cuda.Stream()
+    other.wait_stream(torch.cuda.current_stream())
+    results = [kernel(a, b, stream=other.cuda_stream) for _ in range(3)]
+    torch.cuda.synchronize()
+    assert all(torch.allclose(y, (a @ b) @ (a @ b), rtol=1e-3, atol=1e-3) for y in results)
 
 
 def test_graphs_capture_launches():

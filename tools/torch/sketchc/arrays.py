@@ -8,7 +8,10 @@ No library is imported here before a tensor of it is seen. What a `Family` answe
 - `maker(shape, dtype, like)`: what makes a new contiguous tensor beside `like`, not initialised, at each call.
 - `contiguous(x)`: the tensor itself, or a copy without gaps.
 - `stream(x)`: what tells the current stream of the tensor's device, a number, at each call.
+- `under(x)`: what makes of a stream, a number, a context in which new tensors beside `x` lie in that stream's memory.
+- `flaw(x, written)`: why the elements may not be read (or written, too) where they lie; None if they may.
 """
+import contextlib
 import ctypes
 import functools
 import sys
@@ -32,7 +35,10 @@ class NumPy:
         self._dtypes = {}
 
     def key(self, x):
-        return x.shape, x.dtype, x.strides
+        return x.shape, x.dtype, x.strides, x.flags.writeable
+
+    def flaw(self, x, written):
+        return "is written, the given array is read-only" if written and not x.flags.writeable else None
 
     def pointer(self, x):
         try:
@@ -77,6 +83,9 @@ class NumPy:
     def stream(self, x):
         return int
 
+    def under(self, x):
+        return contextlib.nullcontext
+
 
 class Torch:
     """torch's tensors on the CPU and on CUDA devices, of strided layout."""
@@ -90,7 +99,10 @@ class Torch:
         self._raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
     def key(self, x):
-        return x.shape, x.dtype, x.stride(), x.device
+        return x.shape, x.dtype, x.stride(), x.device, x.is_neg()
+
+    def flaw(self, x, written):
+        return "is a view that torch negates as it reads: give its resolve_neg()" if x.is_neg() else None
 
     def pointer(self, x):
         return x.data_ptr()
@@ -107,7 +119,7 @@ class Torch:
         return functools.partial(self.torch.empty, shape, dtype=self._dtypes[dtype], device=like.device)
 
     def contiguous(self, x):
-        return x.contiguous()
+        return x.resolve_neg().contiguous()
 
     def stream(self, x):
         if x.device.type != "cuda":
@@ -115,12 +127,19 @@ class Torch:
         index, cuda = x.device.index, self.torch.cuda
         return functools.partial(self._raw_stream, index) if self._raw_stream else lambda: cuda.current_stream(index).cuda_stream
 
+    def under(self, x):
+        device, cuda = x.device, self.torch.cuda
+        return lambda stream: cuda.stream(cuda.ExternalStream(stream, device))
+
 
 class Generic:
     """Tensors of a library that speaks DLPack and the array API (CuPy among them)."""
 
     def key(self, x):
         return x.shape, x.dtype, getattr(x, "strides", None), str(getattr(x, "device", ""))
+
+    def flaw(self, x, written):
+        return None
 
     def _tensor(self, x):
         from . import _native
@@ -158,6 +177,10 @@ class Generic:
             return int
         cuda = getattr(self._namespace(x), "cuda", None) or sys.modules[type(x).__module__.partition(".")[0]].cuda
         return lambda: cuda.get_current_stream().ptr
+
+    def under(self, x):
+        cuda = getattr(self._namespace(x), "cuda", None)
+        return getattr(cuda, "ExternalStream", contextlib.nullcontext)
 
 
 def packed(shape):

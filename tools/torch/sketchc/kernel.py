@@ -10,12 +10,14 @@ import struct
 import sys
 import tempfile
 import textwrap
+import threading
 from operator import or_
 
 from . import _native, arrays
 from .errors import CompileError, Error, InputError
 
 _PLANS = 1024  # sets of sizes that a kernel remembers
+_failing = threading.Lock()
 
 
 def _message(library, status, memory, kind=Error):
@@ -244,9 +246,8 @@ class _Plan:
         self.message = ctypes.c_void_p()
         self.on_gpu = kernel.target != "cpu"
         self.arguments = (self.handle, self.count, ctypes.byref(self.message), library.launch_held if self.on_gpu else library.launch)
-        # NumPy's arrays may begin anywhere: looked at in every call.
-        sizes = [arrays.DTYPES[t.dtype][1] // 8 for t in kernel.tensors]
-        self.mask = max(sizes, default=1) - 1 if isinstance(family, arrays.NumPy) else 0
+        # Tensors over foreign memory may begin anywhere: looked at in every call.
+        self.mask = max((arrays.DTYPES[t.dtype][1] // 8 for t in kernel.tensors), default=1) - 1
         self.pairs, self.pairs_out = self._written_pairs()
         self.known_outputs = set()  # keys of the caller's outputs that were checked
         self.makers = []
@@ -257,6 +258,7 @@ class _Plan:
         self.makers = [self.family.maker(self.shape(t.position)[0], t.dtype, like) for t in self.kernel.outputs]
         if self.workspace:
             self.make_workspace = self.family.maker((self.workspace + _native.WORKSPACE_ALIGN,), "u8", like)
+            self.under = self.family.under(like)
         self.stream = self.family.stream(like) if self.on_gpu else None
         self.call = self._no_outputs if any(t.strides for t in self.kernel.outputs) else self._caller()
 
@@ -293,7 +295,9 @@ class _Plan:
         described = []
         for tensor, x in zip(self.kernel.inputs + self.kernel.outputs, tensors):
             shape, strides, code, bits, device, index = self.family.describe(x)
-            wanted = arrays.DTYPES[tensor.dtype]
+            wanted, flaw = arrays.DTYPES[tensor.dtype], self.family.flaw(x, tensor.direction != "in")
+            if flaw:
+                raise InputError(f"'{tensor.operator_name}' {flaw}", 1)
             if self.family.raw(tensor.dtype) and (code, bits) == (1, wanted[1]):
                 code = wanted[0]
             described.append((tensor.position, _dl_tensor(shape, strides, code, bits, device, index, self.family.pointer(x))))
@@ -323,20 +327,33 @@ class _Plan:
         address = self.family.pointer(memory)
         return memory, address + -address % _native.WORKSPACE_ALIGN
 
+    def block_of(self, stream):
+        """A workspace for a launch on a stream that the caller names: from the memory of that stream, whose order is the launch's."""
+        if not self.on_gpu or stream is None:
+            return self.block()
+        with self.under(stream):
+            return self.block()
+
+    def fail(self, status):
+        """Raises what a launch wrote. Threads share the place of the message: only one of them takes what stands there."""
+        with _failing:
+            taken, self.message.value = ctypes.c_void_p(self.message.value), None
+        _message(self.library, status, taken)
+
     def run(self, tensors, stream, pairs):
         """`tensors`: inputs, then outputs. pairs: those that must not overlap."""
         handle, count, message, launch = self.arguments
+        block = self.block_of(stream) if self.workspace else None
         if stream is None and self.stream:
             stream = self.stream()
         if not self.workspace:
             status = launch(handle, self.addresses(tensors, pairs), count, None, stream, message)
         else:
-            block = self.block()
             status = launch(handle, self.addresses(tensors, pairs), count, block[1], stream, message)
             if not self.on_gpu:  # on a GPU the launch is still to run: the allocator of the stream keeps order
                 self.spare.append(block)
         if status:
-            _message(self.library, status, self.message)
+            self.fail(status)
 
     def _caller(self):
         """The function of inputs and a stream that a call with new results comes down to."""
@@ -352,13 +369,11 @@ class _Plan:
             addresses = [*map(pointer, tensors), pointer(result)]
             if mask and functools.reduce(or_, addresses) & mask:
                 self.check([*tensors, result])
-            if launch(handle, pack(*addresses), count, None, stream, message):
-                self._fail()
+            status = launch(handle, pack(*addresses), count, None, stream, message)
+            if status:
+                self.fail(status)
             return result
         return call
-
-    def _fail(self):
-        _message(self.library, _native.BUG, self.message)
 
     def _call_any(self, tensors, stream):
         results = [make() for make in self.makers]
@@ -386,7 +401,7 @@ class Launch:
             stream = self._stream()
         status = self._launch(*self._arguments, stream, self._message)
         if status:
-            _message(self._plan.library, status, self._plan.message)
+            self._plan.fail(status)
 
 
 class Kernel:
