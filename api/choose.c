@@ -102,12 +102,10 @@ static bool is_of_library(size_t style) {
     return design_of_library(design_style(style));
 }
 
-/* What the library has is for matrix units: where it is not preferred it has no turn. What it has for few rows has one where that is preferred, and of all else the
- * largest tiles then. */
+/* What the library has is for matrix units: where it is not preferred it has no turn. What it has for few rows has none but by its name: its kernels spill
+ * registers, which the model does not price (docs/decisions/library-sketches.md). */
 static size_t turn_in_library(size_t style, size_t preferred) {
-    bool few = design_style(style)->staging == STAGE_LIMITED, prefers_few = design_style(preferred)->staging == STAGE_LIMITED;
-    bool largest = style == 0 || !is_of_library(style - 1) || design_style(style - 1)->staging == STAGE_LIMITED;
-    return is_of_library(preferred) && (prefers_few ? few || largest : !few) ? 1 : TURNS;
+    return is_of_library(preferred) && design_style(style)->staging == STAGE_LIBRARY ? 1 : TURNS;
 }
 
 static bool is_packed(size_t style) {
@@ -123,15 +121,8 @@ static size_t turn_of(size_t style, size_t preferred, bool large) {
     return style == preferred ? 0 : s->naive ? 3 : large && s->staging >= STAGE_FOLDED ? 1 : 2;
 }
 
-static bool fits_limits(Arena *arena, const IrModule *module) {
-    for (IrFunc *f = module->first; f; f = f->next)
-        if (f->level == IR_LEVEL_GRAPH && design_fits_limits(arena, f)) return true;
-    return false;
-}
-
 static size_t preferred_style(sketchc_unit *unit, const sketchc_options *options, IrModule *module, bool products, bool blocks) {
-    if (products && !api_for_processor(options) && has_large_product(module))
-        return style_named(fits_limits(unit->arena, module) ? "library_few" : "library");
+    if (products && !api_for_processor(options) && has_large_product(module)) return style_named("library");
     if (regroups_folds(module)) return style_named("single_folds");
     if (has_inner_products(unit->arena, module)) return style_named("blocks_staged");
     return style_named(blocks ? "blocks" : "rows");

@@ -52,9 +52,6 @@ bool design_is_contraction(const IrOp *op);
 /* The same, but for products with a vector: of one row or column. */
 bool design_is_matrix_product(const IrOp *op);
 
-/* Has the library a sketch for a product of this graph that is limited to such sizes as all cases have? */
-bool design_fits_limits(Arena *arena, IrFunc *f);
-
 /* Is a factor of a product made of another product? */
 bool design_has_inner_products(Arena *arena, const IrFunc *f);
 /* Is something made of a fold along other axes than what is made of it, because a reshape merges or cuts them? Then a nest for both would fold anew for

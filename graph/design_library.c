@@ -207,15 +207,6 @@ bool design_match(Design *d, const IrOp *product, LibraryMatch *m) {
     return (d->style->staging == STAGE_LIMITED && find_match(d, product, m, true)) || find_match(d, product, m, false);
 }
 
-bool design_fits_limits(Arena *arena, IrFunc *f) {
-    static const DesignStyle limited = {.name = "limited", .staging = STAGE_LIMITED};
-    Design d = {.arena = arena, .module = f->module, .f = f, .style = &limited};
-    LibraryMatch m;
-    for (const IrOp *op = f->body->first; op; op = op->next)
-        if (design_match(&d, op, &m) && m.sketch->limits.len) return true;
-    return false;
-}
-
 /* ---- Maps behind a product ---- */
 
 typedef struct {

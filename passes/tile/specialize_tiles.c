@@ -65,10 +65,18 @@ static bool goes_by_tiles(const Short *s, int64_t tile) {
     return (step == 1 && end == aff_ceildiv(m->affs, s->extent, aff_const(m->affs, tile))) || (step == tile && end == s->extent);
 }
 
+/* A product, by tensor cores or by lanes that are folded. */
+static bool is_product(const IrOp *op) {
+    return op->opcode == IR_TILE_GEMM || (op->opcode == IR_TILE_REDUCE && op->operands[0]->type->rank > 1);
+}
+
 /* Of attention: the weights are a product that the columns of the values say nothing of, and most of the work. */
 static bool has_product_without(const Short *s, const OpList *ops) {
-    for (size_t i = 0; i < ops->len; i++)
-        if (ops->data[i]->opcode == IR_TILE_GEMM && axes_find(s->axes, ir_result(ops->data[i], 0), s->index) < 0) return true;
+    for (size_t i = 0; i < ops->len; i++) {
+        IrOp *op = ops->data[i];
+        if (is_product(op) && axes_find(s->axes, op->opcode == IR_TILE_GEMM ? ir_result(op, 0) : op->operands[0], s->index) < 0)
+            return true;
+    }
     return false;
 }
 
