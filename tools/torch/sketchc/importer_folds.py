@@ -2,7 +2,7 @@
 import torch
 
 from .importer_text import TYPES, NotTaken, Value, axis_of, kind_of, of_tensors, product
-from .importer_views import reshape
+from .importer_views import gather, reshape
 
 
 class _Result:
@@ -35,7 +35,8 @@ def fold(text, expr, function, x, axes, keepdim, dtype, extra=""):
 def _converted(text, x, dtype):
     """Text of x in the type that a fold sums in."""
     x = text.tensor(x)
-    return x.text if kind_of(x.dtype) == kind_of(dtype) and (kind_of(dtype) == 2 or x.dtype == dtype) else f"cast({x.text}, dtype={TYPES[dtype]})"
+    floats = kind_of(x.dtype) == kind_of(dtype) == 2 and torch.float64 not in (x.dtype, dtype)
+    return x.text if x.dtype == dtype or floats else f"cast({x.text}, dtype={TYPES[dtype]})"
 
 
 def reduction(function):
@@ -92,8 +93,14 @@ def _moments(text, x, axes, correction):
         spread = fold(text, f"{away.text} * {away.text}", "mean", x, axes, True, x.dtype)
     else:
         total = fold(text, f"{away.text} * {away.text}", "sum", x, axes, True, x.dtype)
-        spread = text.fresh(f"{total.text} / {text.size(count - correction)}", total.shape, x.dtype)
+        spread = text.fresh(f"{total.text} / {_left(text, count, correction)}", total.shape, x.dtype)
     return average, away, spread
+
+
+def _left(text, count, correction):
+    """Degrees of freedom, of which there are no fewer than none."""
+    left = text.size(count - correction) if not isinstance(count, int) else str(max(count - correction, 0))
+    return left if isinstance(count, int) or correction <= 1 else f"max({left}, 0)"
 
 
 def _shaped(text, value, axes, keepdim):
@@ -130,7 +137,7 @@ def variance_and_mean(text, out, x, dims=None, *, correction=None, keepdim=False
 def scan(function):
     def row(text, out, x, dim, **_):
         if not x.rank:
-            return x
+            return text.fresh(_converted(text, x, out.dtype), (), out.dtype)
         expr = f"{function}({_converted(text, x, out.dtype)}, axis={axis_of(dim, x.rank)})"
         return text.fresh(expr, x.shape, out.dtype)
     return row
@@ -138,6 +145,7 @@ def scan(function):
 
 def norm(text, out, x, order=2, dims=None, keepdim=False, **_):
     axes = _axes(dims, x.rank)
+    x = Value(_converted(text, x, out.dtype), x.shape, out.dtype)
     if order == 2:
         total = fold(text, f"{x.text} * {x.text}", "sum", x, axes, keepdim, x.dtype)
         return text.fresh(f"sqrt({total.text})", total.shape, x.dtype)
@@ -168,9 +176,22 @@ def largest(text, out, x, k, dim=-1, largest=True, sorted=True):
     axis = axis_of(dim, x.rank)
     if not largest or not isinstance(k, int) or not isinstance(x.shape[axis], int) or x.shape[axis] > 4096:
         raise NotTaken("the smallest, or of a long axis")
+    if x.dtype == torch.float64:
+        raise NotTaken("of doubles, among which NaN is the largest")
+    x = text.tensor(x)
     values, indices = f"T{len(text.lines)}", f"T{len(text.lines)}i"
-    text._line(f"{values}, {indices} = topk({text.tensor(x).text}, {k}, axis={axis})")
-    return [lambda: Value(values, out[0].shape, x.dtype), lambda: Value(indices, out[1].shape, torch.int64)]
+    text._line(f"{values}, {indices} = topk({_with_nan_largest(x)}, {k}, axis={axis})")
+    places = Value(indices, out[1].shape, torch.int64)
+    if kind_of(x.dtype) != 2:
+        return [lambda: Value(values, out[0].shape, x.dtype), lambda: places]
+    return [lambda: gather(text, out[0], x, axis, places), lambda: places]
+
+
+def _with_nan_largest(x):
+    """Keys that order as torch orders: NaN as infinity, in a type that has room below it for infinity."""
+    if kind_of(x.dtype) != 2:
+        return x.text
+    return f"where({x.text} != {x.text}, inf, min(cast({x.text}, dtype=f64), 1e300))"
 
 
 # ---- Norms ----

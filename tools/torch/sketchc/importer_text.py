@@ -23,6 +23,16 @@ def kind_of(dtype):
     return 0 if dtype == torch.bool else 2 if dtype.is_floating_point else 1
 
 
+def number_of(number, *dtypes):
+    """A number as torch holds it in the last of these types, after the others; symbols stay."""
+    if isinstance(number, torch.SymInt | torch.SymFloat):
+        return number
+    held = torch.tensor(number, dtype=torch.float64 if isinstance(number, float) else torch.int64)
+    for dtype in dtypes:
+        held = held.to(dtype)
+    return held.item()
+
+
 def expression(size):
     """What a size is, for comparisons that must not guard: a number, or sympy's expression of a SymInt or SymFloat."""
     return size.node.expr if isinstance(size, torch.SymInt | torch.SymFloat) else size
@@ -127,15 +137,16 @@ class OperatorText:
             literal = f"cast({literal}, dtype={TYPES[value.dtype]})"
         return literal
 
-    def operand(self, value, dtype):
-        """Text of a value or number as an operand of an operation that computes in this type."""
+    def operand(self, value, dtype, rounded=False):
+        """Text of a value or number as an operand of an operation that computes in this type; `rounded`: as an element of it, also where
+        a narrow float is computed in f32."""
         if not isinstance(value, Value):
-            return self.literal(value, dtype)
+            return self.literal(number_of(value, dtype) if rounded and dtype in NARROW else value, dtype)
+        if dtype in NARROW and not rounded and not value.rank:
+            dtype = torch.float32  # of torch's kernels too: a tensor without axes is one of their numbers
         if value.number is not None:
-            return self.literal(value.number, dtype)
-        if kind_of(value.dtype) != kind_of(dtype):
-            return f"cast({value.text}, dtype={TYPES[dtype]})"
-        return value.text
+            return self.literal(value.number if value.dtype == dtype else number_of(value.number, value.dtype, dtype), dtype)
+        return f"cast({value.text}, dtype={TYPES[dtype]})" if _differs(value.dtype, dtype, rounded) else value.text
 
     def factor(self, value):
         """A factor of a product, whose two factors must have one type."""
@@ -153,6 +164,13 @@ class OperatorText:
         if not same_shape(torch_broadcast(shapes), shape):
             expr = f"broadcast({expr}, {self.dims(shape)})"
         return self.fresh(expr, shape, dtype)
+
+
+def _differs(given, dtype, rounded):
+    """Whether an operand of a type is to be cast to the other: the language joins floats itself, to the wider one."""
+    if given == dtype:
+        return False
+    return rounded or kind_of(given) != 2 or kind_of(dtype) != 2 or given == torch.float64
 
 
 def torch_broadcast(shapes):

@@ -1,7 +1,7 @@
 """Rows of the table that move elements: views, joins, parts, indexing, and tensors made of numbers."""
 import torch
 
-from .importer_text import TYPES, NotTaken, Value, axis_of, expression, kind_of, product, same, same_shape
+from .importer_text import TYPES, NotTaken, Value, axis_of, expression, kind_of, number_of, product, same, same_shape
 
 
 def _indices(rank):
@@ -277,15 +277,15 @@ def _broadcast_read(index, own):
 # ---- Tensors made of numbers ----
 
 def full(text, out, shape, number, **_):
-    return Value("", out.shape, out.dtype, number=number)
+    return Value("", out.shape, out.dtype, number=number_of(number, out.dtype))
 
 
 def full_like(text, out, x, number, **_):
-    return Value("", out.shape, out.dtype, number=number)
+    return Value("", out.shape, out.dtype, number=number_of(number, out.dtype))
 
 
 def new_full(text, out, x, shape, number, **_):
-    return Value("", out.shape, out.dtype, number=number)
+    return Value("", out.shape, out.dtype, number=number_of(number, out.dtype))
 
 
 def of_number(number):
@@ -293,7 +293,7 @@ def of_number(number):
 
 
 def scalar_tensor(text, out, number, **_):
-    return Value("", out.shape, out.dtype, number=number)
+    return Value("", out.shape, out.dtype, number=number_of(number, out.dtype))
 
 
 def count(text, out, start, step):

@@ -6,9 +6,10 @@ nested backend."""
 import torch
 
 from . import importer_folds, importer_views, importer_windows
-from .importer_text import NARROW, TYPES, NotTaken, Value, kind_of
+from .importer_text import NARROW, TYPES, NotTaken, Value, kind_of, number_of
 
 NUMBERS = (Value, int, float, bool, torch.SymInt, torch.SymFloat)
+EIGHT = (torch.float8_e4m3fn, torch.float8_e5m2)
 OUT, JOIN = "the result's type", "the join of the operands' types"
 
 
@@ -28,7 +29,7 @@ class Map:
             first = next(n for n, v in named.items() if isinstance(v, Value))
             named[first] = text.tensor(named[first])
         template = self.template(named) if callable(self.template) else self.template
-        expr = template.format(**{n: text.operand(v, dtype) for n, v in named.items() if isinstance(v, NUMBERS)})
+        expr = template.format(**{n: text.operand(v, dtype, rounded=self.computed == JOIN) for n, v in named.items() if isinstance(v, NUMBERS)})
         return text.shaped(expr, named.values(), out.shape, out.dtype)
 
     def _named(self, args, kwargs):
@@ -80,12 +81,33 @@ def _quotient(named):
     mode = named.get("rounding_mode")
     whole = all(not isinstance(v, Value) or kind_of(v.dtype) != 2 for v in named.values())
     if mode == "floor":
-        return "{a} // {b}"
+        return _whole("{a} // {b}")(named)
     if mode == "trunc" and not whole:
         return "trunc({a} / {b})"
     if mode is None:
         return "{a} / {b}"
     raise NotTaken("a quotient of integers that is cut off")
+
+
+def _whole(template):
+    """An operation of integers alone: torch finds it from a remainder of floats that is exact, which the language has not."""
+    def chosen(named):
+        if any(isinstance(v, float | torch.SymFloat) or (isinstance(v, Value) and kind_of(v.dtype) == 2) for v in named.values()):
+            raise NotTaken("an exact remainder of floats")
+        return template
+    return chosen
+
+
+def _lerp(named):
+    """From the end that is nearer, as torch's."""
+    near, far = "{a} + {w} * ({b} - {a})", "{b} - ({b} - {a}) * (1 - {w})"
+    if isinstance(named["w"], int | float):
+        return near if abs(named["w"]) < 0.5 else far
+    return f"where(abs({{w}}) < 0.5, {near}, {far})"
+
+
+def _sign(named):
+    return "where({x} != {x}, 0, sign({x}))" if kind_of(named["x"].dtype) == 2 else "sign({x})"
 
 
 def _softplus(named):
@@ -112,8 +134,8 @@ _MAPS = {
     "mul": Map("{a} * {b}", "a b"),
     "div.Tensor div.Scalar true_divide": Map("{a} / {b}", "a b"),
     "div.Tensor_mode div.Scalar_mode": Map(_quotient, "a b", rounding_mode=None),
-    "floor_divide": Map("{a} // {b}", "a b"),
-    "remainder": Map("{a} % {b}", "a b"),
+    "floor_divide": Map(_whole("{a} // {b}"), "a b"),
+    "remainder": Map(_whole("{a} % {b}"), "a b"),
     "pow.Tensor_Scalar pow.Tensor_Tensor": Map(_power, "a b"),
     "pow.Scalar": Map("{a} ** {b}", "a b", floats=True),
     "maximum": Map("max({a}, {b})", "a b"),
@@ -125,10 +147,10 @@ _MAPS = {
     "clamp_max": Map("min({x}, {high})", "x high"),
     "addcmul": Map("{a} + {value} * {b} * {c}", "a b c", value=1),
     "addcdiv": Map("{a} + {value} * {b} / {c}", "a b c", value=1, floats=True),
-    "lerp": Map("{a} + {w} * ({b} - {a})", "a b w", floats=True),
+    "lerp": Map(_lerp, "a b w", floats=True),
     "abs": Map("abs({x})"),
     "neg": Map("-{x}"),
-    "sign sgn": Map("sign({x})"),
+    "sign sgn": Map(_sign),
     "square": Map("{x} * {x}"),
     "reciprocal": Map("1 / {x}"),
     "exp": Map("exp({x})"),
@@ -219,15 +241,11 @@ def same_value(text, out, x, *args, **kwargs):
 
 
 def converted(text, out, x, *args, **kwargs):
+    if out.dtype in EIGHT and x.dtype != out.dtype:
+        raise NotTaken("to 8 bits, which torch's versions round beyond the range in several ways")
     if x.number is not None:
-        return Value("", out.shape, out.dtype, number=_converted_number(x.number, out.dtype))
+        return Value("", out.shape, out.dtype, number=number_of(x.number, x.dtype, out.dtype))
     return x if x.dtype == out.dtype and (x.exact or x.dtype not in NARROW) else text.cast(x, out.dtype)
-
-
-def _converted_number(number, dtype):
-    if isinstance(number, torch.SymInt | torch.SymFloat):
-        return number
-    return torch.tensor(number).to(dtype).item()
 
 
 _FUNCTIONS = {
