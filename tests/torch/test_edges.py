@@ -1,4 +1,4 @@
-"""Inputs at the edges of their types: as eager, whether a row or the nested backend computed it."""
+"""Inputs at the edges of their types, and what results share: as eager, whether a row or the nested backend computed it."""
 import common
 import torch
 
@@ -37,10 +37,13 @@ EDGES = {
     "lerp": (lambda a, b, w: (torch.lerp(a, b, 1.0), torch.lerp(a, b, w), torch.lerp(a, b, 0.25)), t(1e8, 1e8), t(1, 1), t(1, 0.25)),
     "sign": (lambda x: (x.sign(), x.sgn()), t(nan, -2, 0, 3)),
     "8 bits": (lambda x: (x * 2).to(torch.float8_e4m3fn).float(), t(1000, 1, -1000, 0.3)),
+    # the layout of results
+    "strides of a part": (lambda a: (a + 1)[:, ::2].as_strided((2, 2), (5, 1)), torch.arange(20.0).view(4, 5)),
+    "strides of an expansion": (lambda a: a.sum(1, True).expand(4, 3).as_strided((4,), (1,)), torch.arange(20.0).view(4, 5)),
 }
 
 
-LEFT = ("remainder", "8 bits")  # to the nested backend, in part
+LEFT = ("remainder", "8 bits", "strides of a part", "strides of an expansion")  # to the nested backend, in part
 
 
 def equal(a, b):
@@ -62,6 +65,27 @@ def test_edges():
         except Exception as error:
             failed.append(f"{name}: {type(error).__name__} {str(error)[:300]}")
     assert not failed, "\n".join(failed)
+
+
+def shared(x):
+    a = x.sin()
+    return a.view(-1), a[1:], a, a.expand(2, 4, 4), a.split(2)[1]
+
+
+def test_views_of_results_share_memory():
+    parts = common.compiled(shared, torch.randn(4, 4) + 9, whole=False)[0]
+    parts[2].zero_()
+    assert all(not p.any() for p in parts), parts
+
+
+def test_strides_of_symbolic_sizes():
+    x = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+
+    def function(x):
+        return x.relu() + 1, x.sin().transpose(1, 2)
+    ours, _ = common.compiled(function, x, dynamic=True, whole=False)
+    for a, b in zip(ours, function(x), strict=True):
+        assert torch.allclose(a, b) and a.stride() == b.stride(), (a.stride(), b.stride())
 
 
 if __name__ == "__main__":

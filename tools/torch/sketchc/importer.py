@@ -9,7 +9,7 @@ import re
 import torch
 from torch import fx
 
-from .importer_text import TYPES, NotTaken, OperatorText, Value, expression, kind_of
+from .importer_text import TYPES, NotTaken, OperatorText, Value, expression, hint_of, kind_of
 from .operations import row_of
 
 
@@ -48,18 +48,19 @@ class Imported:
 
 
 def memory_order(fake):
-    """The axes from the longest to the shortest stride where this makes the tensor contiguous, else None: it is copied then."""
-    strides = [expression(s) for s in fake.stride()]
-    if any(not isinstance(s, int) for s in strides) or any(not isinstance(s, int) for s in fake.shape):
+    """The axes from the longest to the shortest stride where this makes the tensor contiguous, else None: it is copied then. Of symbols
+    the sizes that they have now decide, without a guard: inputs that lie in another order are copied."""
+    strides, shape = ([hint_of(s) for s in sizes] for sizes in (fake.stride(), fake.shape))
+    if None in strides or None in shape:
         return None
     order = sorted(range(fake.dim()), key=lambda k: (-strides[k], k))
     if order == list(range(fake.dim())):
         return None
     length = 1
     for k in reversed(order):
-        if fake.shape[k] != 1 and strides[k] != length:
+        if shape[k] != 1 and strides[k] != length:
             return None
-        length *= fake.shape[k]
+        length *= shape[k]
     return order
 
 

@@ -38,6 +38,11 @@ def expression(size):
     return size.node.expr if isinstance(size, torch.SymInt | torch.SymFloat) else size
 
 
+def hint_of(size):
+    """What a size is in the call that is compiled: None where torch does not know."""
+    return size.node.hint if isinstance(size, torch.SymInt) else size
+
+
 def same(a, b):
     return expression(a) == expression(b)
 

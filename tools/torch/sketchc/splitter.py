@@ -42,17 +42,48 @@ class Decision:
         return self.reasons[node] is None
 
 
-def levels(graph, decision):
-    """The level of each node that calls something: even ones are taken."""
+def levels(graph, decision, apart=()):
+    """The level of each node that calls something: even ones are taken. `apart`: nodes that the nested backend gets in any case."""
     found = {}
     for node in graph.nodes:
         if node.op not in ("call_function", "call_module", "call_method"):
             continue
         before = [found[n] for n in node.all_input_nodes if n in found]
-        taken = not _is_size(node) and decision.taken(node)
+        taken = node not in apart and not _is_size(node) and decision.taken(node)
         least = max(before, default=-1)
         found[node] = least + (least % 2 if taken else 1 - least % 2)
     return found
+
+
+def _is_view(node):
+    """Whether the node's value is memory of its first operand's."""
+    if node.target is operator.getitem:
+        return _is_view(node.args[0])
+    returns = getattr(getattr(node.target, "_schema", None), "returns", ())
+    return any(r.alias_info is not None and not r.alias_info.is_write for r in returns)
+
+
+def _views_apart(graph, found):
+    """Results of the graph, and operands of nested nodes, that are views of a region's values become views in the nested backend, which
+    share memory and have strides as in eager: copies of the nodes, which are returned."""
+    made = {}
+
+    def copy(node):
+        if found.get(node, 1) % 2 or not _is_view(node):
+            return node
+        if node not in made:
+            with graph.inserting_after(node):
+                made[node] = graph.node_copy(node, copy)
+        return made[node]
+    seen = [n for n in graph.nodes if found.get(n, 1) % 2 == 0 and _is_view(n)]
+    for node in seen:
+        for user in list(node.users):
+            if user.op == "output" or found.get(user, 0) % 2:
+                user.replace_input_with(node, copy(node))
+    for node in reversed(seen):
+        if not node.users:
+            graph.erase_node(node)
+    return set(made.values())
 
 
 def _parts(found):
@@ -78,6 +109,8 @@ def split(gm, refused):
     `refused`: names of nodes that a row or the compiler did not take, with the reason."""
     decision = Decision(refused)
     found = levels(gm.graph, decision)
+    apart = _views_apart(gm.graph, found)
+    found = levels(gm.graph, decision, apart) if apart else found
     parts = _parts(found)
     free = _free_regions(parts, found)
     numbers = {part: k for k, part in enumerate(dict.fromkeys(parts.values()))}
