@@ -79,6 +79,8 @@ def truth(function):
     def row(text, out, x, dims=None, keepdim=False):
         x = text.tensor(x)
         expr = x.text if kind_of(x.dtype) == 0 else f"({x.text} != 0)"
+        if isinstance(dims, list | tuple) and not dims:  # no axis, where other folds mean all of them
+            return text.fresh(expr, x.shape, torch.bool)
         return fold(text, expr, function, x, _axes(dims, x.rank), keepdim, torch.bool)
     return row
 
@@ -337,8 +339,8 @@ ROWS = of_tensors({
     "_native_batch_norm_legit.no_stats": batch_norm_no_stats,
     "_native_batch_norm_legit_no_training": batch_norm_running,
     "rms_norm _fused_rms_norm": rms_norm,
-    "mm bmm": mm,
-    "addmm baddbmm": addmm,
+    "mm.default bmm.default": mm,
+    "addmm.default baddbmm.default": addmm,
     "mv dot": matrix_vector,
 })
 

@@ -321,12 +321,11 @@ def arange(text, out, *args, **kwargs):
     return count(text, out, start, numbers[2] if len(numbers) > 2 else kwargs.get("step", 1))
 
 
-def nearest_2d(text, out, x, size=None, *scales):
-    return _nearest(text, out, x)
-
-
-def _nearest(text, out, x):
-    """Upsampling where each axis is longer by a whole factor."""
+def nearest(text, out, x, size=None, *scales, scale_factors=None, **named):
+    """Upsampling where each axis is longer by a whole factor; `scales` are what the caller asked for, one for each axis."""
+    scales = list(scales) + list(named.values()) if scale_factors is None else [scale_factors]
+    scales = scales[0] if len(scales) == 1 and isinstance(scales[0], list | tuple) else scales
+    scales = scales or [None] * (x.rank - 2)
     indices = _indices(x.rank)
     for axis in range(2, x.rank):
         a, b = out.shape[axis], x.shape[axis]
@@ -334,8 +333,20 @@ def _nearest(text, out, x):
             raise NotTaken("a factor that is not whole")
         if not isinstance(a, int) or not isinstance(b, int):
             raise NotTaken("a factor of symbolic sizes")
+        if not _divides(a, b, scales[axis - 2], x.dtype):
+            raise NotTaken("a factor that is not what the sizes say")
         indices[axis] = f"i{axis} // {a // b}"
     return moved(text, x, out.shape, indices)
+
+
+def _divides(length, size, scale, dtype):
+    """Whether torch reads the elements i // (length // size) of an axis: it multiplies i by a rounded quotient."""
+    if scale is not None and not isinstance(scale, int | float):
+        return False
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    step = torch.tensor(1 / scale if scale else size / length, dtype=wide)
+    places = torch.arange(length)
+    return torch.equal((places.to(wide) * step).floor().long().clamp(max=size - 1), places // (length // size))
 
 
 def reflected(text, out, x, pads):
@@ -358,7 +369,7 @@ def pixel_shuffle(text, out, x, factor):
 
 
 ROWS = {
-    "view _unsafe_view reshape squeeze unsqueeze flatten": reshape,
+    "view.default _unsafe_view reshape squeeze unsqueeze flatten": reshape,
     "expand broadcast_to": expand,
     "permute": permute,
     "transpose.int": transpose,
@@ -390,7 +401,7 @@ ROWS = {
     "scalar_tensor": scalar_tensor,
     "arange.default arange.start arange.start_step": arange,
     "prims.iota": iota,
-    "upsample_nearest2d.default upsample_nearest2d.vec upsample_nearest1d.default": nearest_2d,
+    "upsample_nearest2d.default upsample_nearest2d.vec upsample_nearest1d.default": nearest,
     "reflection_pad1d reflection_pad2d reflection_pad3d": reflected,
     "pixel_shuffle": pixel_shuffle,
 }

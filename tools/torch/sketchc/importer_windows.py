@@ -1,7 +1,7 @@
 """Rows of the table that slide windows: convolutions in 1 to 3 dimensions with their gradients, pooling with its gradients."""
 import torch
 
-from .importer_text import NotTaken, kind_of, of_tensors, same
+from .importer_text import NotTaken, kind_of, of_tensors, product, same
 
 PLACES, TAPS = "zyx", "qrs"
 
@@ -158,28 +158,24 @@ def max_pool(text, out, x, kernel, stride=(), padding=0, dilation=1, ceil_mode=F
         return text.notation([*lead, *windows.places], shape, f"max({windows.tap_ranges()}, {read})", x.dtype)
 
     def indices():
-        return _where_largest(text, windows, lead, shape, x, least, safe)
+        return _where_largest(text, windows, lead, x, values(), safe)
     return [values, indices] if isinstance(out, list | tuple) else values()
 
 
-def _where_largest(text, windows, lead, shape, x, least, safe):
-    """The largest element's number within its plane: first the tap that gave it, of all taps in one row."""
-    count, digits = 1, []
-    for k in reversed(windows.kernel):
-        digits.insert(0, "k" if count == 1 else f"k // {count}")
-        digits[0] = f"({digits[0]}) % {k}"
-        count *= k
-    taps, windows.taps = windows.taps, [f"({d})" for d in digits]
-    read = _read(x, [*lead, *windows.forward()], None if safe else least)
-    names = [*lead, *windows.places]
-    tap = text.notation(names, shape, f"argmax(k in 0:{count}, {read})", torch.int64)
-    tap_read = f"{tap.text}[{', '.join(names)}]"
-    windows.taps = [f"({d})".replace("k", tap_read, 1) for d in digits]
-    flat = "0"
-    for index, size in zip(windows.forward(), x.shape[-windows.rank:], strict=True):
+def _where_largest(text, windows, lead, x, largest, safe):
+    """The largest element's number within its plane: of equal ones the first, of NaN the last; never one of the padding."""
+    sizes, flat, guard = x.shape[-windows.rank:], "0", ""
+    for index, size in zip(windows.forward(), sizes, strict=True):
         flat = f"({index})" if flat == "0" else f"({flat}) * {text.size(size)} + ({index})"
-    windows.taps = taps
-    return text.notation(names, shape, f"cast({flat}, dtype=i64)", torch.int64, exact=True)
+        guard += "" if safe else f"({index}) >= 0 and ({index}) < {text.size(size)} and "
+    names = [*lead, *windows.places]
+    read = _read(x, [*lead, *windows.forward()], None if safe else 0)
+    top, taps = f"{largest.text}[{', '.join(names)}]", windows.tap_ranges()
+    first = f"min({taps}, where({guard}{read} == {top}, {flat}, {text.size(product(sizes))}))"
+    if kind_of(x.dtype) == 2:
+        last = f"max({taps}, where({guard}{read} != {read}, {flat}, -1))"
+        first = f"where({top} != {top}, {last}, {first})"
+    return text.notation(names, largest.shape, f"cast({first}, dtype=i64)", torch.int64, exact=True)
 
 
 def max_pool_backward(text, out, grad, x, kernel, stride, padding, dilation, ceil_mode, indices):
