@@ -8,6 +8,7 @@ Options: `precision` (of products: "f32", "tf32", ...; default: what torch.backe
 default by the tensors' device), `nested` ("eager" or "inductor"), `loud` (a line on standard error for each graph with operations
 left; default on). All names of torch that are not public stand in this file (and SymInt.node, in importer_text.py)."""
 import contextlib
+import functools
 import logging
 import operator
 
@@ -47,7 +48,25 @@ def decompositions():
     apart = [packet for name in APART if name not in _NOT_APART and (packet := getattr(torch.ops.aten, name, None)) is not None]
     table.update(get_decompositions(apart))
     kept = tuple(f"aten.{name}." for name in KEPT)
-    return {op: how for op, how in table.items() if not f"{op}.".startswith(kept)}
+    table = {op: how for op, how in table.items() if not f"{op}.".startswith(kept)}
+    attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    if attention in table:
+        table[attention] = functools.partial(_attention, table[attention])
+    return table
+
+
+def _attention(apart, query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
+    """torch's own pieces of attention, with the logarithms of the sums that its backward operation reads; torch's give another tensor."""
+    result, _ = apart(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)
+    repeats = query.shape[1] // key.shape[1]
+    wide = torch.float64 if query.dtype == torch.float64 else torch.float32
+    key = key if repeats == 1 else key.repeat_interleave(repeats, 1)
+    scores = query.to(wide) @ key.to(wide).transpose(2, 3) * (query.shape[3] ** -0.5 if scale is None else scale)
+    if is_causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).triu(1), float("-inf"))
+    if attn_mask is not None:
+        scores = scores.masked_fill(~attn_mask, float("-inf")) if attn_mask.dtype == torch.bool else scores + attn_mask
+    return result, scores.logsumexp(3)
 
 
 # ---- Options ----
@@ -223,7 +242,7 @@ class Compiler:
         whole = splitter.halves(gm, _blamed(imported, error))
         for name, child in list(whole.named_children()):
             free = all(splitter.is_free(n) for n in child.graph.nodes)
-            setattr(whole, name, self._nested(child) if free else self._region(child))
+            setattr(whole, name, self._nested(child) if free else self._split(child, {}))
         return whole
 
     def _left_whole(self, gm, why):
@@ -233,7 +252,7 @@ class Compiler:
         return self._nested(gm)
 
     def _nested(self, gm):
-        if self.options.nested == "eager" or not any(n.op == "call_function" for n in gm.graph.nodes):
+        if self.options.nested == "eager" or all(map(splitter.is_free, gm.graph.nodes)):
             return gm
         from torch._inductor.compile_fx import compile_fx_inner
         output = gm.graph.output_node()

@@ -48,20 +48,33 @@ class Imported:
 
 
 def memory_order(fake):
-    """The axes from the longest to the shortest stride where this makes the tensor contiguous, else None: it is copied then. Of symbols
-    the sizes that they have now decide, without a guard: inputs that lie in another order are copied."""
-    strides, shape = ([hint_of(s) for s in sizes] for sizes in (fake.stride(), fake.shape))
-    if None in strides or None in shape:
-        return None
-    order = sorted(range(fake.dim()), key=lambda k: (-strides[k], k))
-    if order == list(range(fake.dim())):
-        return None
-    length = 1
+    """The axes from the longest to the shortest stride where this makes the tensor contiguous, else None: it is copied then."""
+    order = _by_stride(fake)
+    return order if order != list(range(fake.dim())) and _is_dense(fake, order) else None
+
+
+def has_gaps(fake):
+    """Whether no order of the axes makes this tensor contiguous."""
+    return not _is_dense(fake, _by_stride(fake))
+
+
+def _by_stride(fake):
+    strides = [hint_of(s) for s in fake.stride()]
+    if None in strides:
+        return list(range(fake.dim()))
+    return sorted(range(fake.dim()), key=lambda k: (-strides[k], k))
+
+
+def _is_dense(fake, order):
+    """Symbolic sizes and strides count by the numbers that they were found with; without these the tensor counts as contiguous."""
+    sizes, strides, length = [hint_of(s) for s in fake.shape], [hint_of(s) for s in fake.stride()], 1
+    if None in sizes or None in strides:
+        return True
     for k in reversed(order):
-        if shape[k] != 1 and strides[k] != length:
-            return None
-        length *= shape[k]
-    return order
+        if sizes[k] != 1 and strides[k] != length:
+            return False
+        length *= sizes[k]
+    return True
 
 
 def inverse(order):
@@ -191,6 +204,12 @@ class _Importer:
         value, fake = self.text.values[node], node.meta["val"]
         if not isinstance(fake, torch.Tensor):
             raise NotTaken("a result that is no tensor")
+        self.text.node = node
+        sizes = zip(value.shape, fake.shape, strict=False)
+        if value.rank != fake.dim() or any(a != b for a, b in sizes if isinstance(a, int) and isinstance(b, int)):
+            raise NotTaken("a result of another shape than torch's")
+        if has_gaps(fake):
+            raise NotTaken("a result with gaps, or overlaps, in memory")
         binding = Binding(f"O{len(self.outputs)}", fake)
         value = self.text.tensor(value) if value.rank else value
         if kind_of(value.dtype) != kind_of(fake.dtype):

@@ -42,9 +42,14 @@ class Decision:
         return self.reasons[node] is None
 
 
+def _is_random(node):
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
 def levels(graph, decision, apart=()):
-    """The level of each node that calls something: even ones are taken. `apart`: nodes that the nested backend gets in any case."""
-    found = {}
+    """The level of each node that calls something: even ones are taken. `apart`: nodes that the nested backend gets in any case. Random
+    ones keep their order."""
+    found, drawn = {}, -1
     for node in graph.nodes:
         if node.op not in ("call_function", "call_module", "call_method"):
             continue
@@ -52,6 +57,8 @@ def levels(graph, decision, apart=()):
         taken = node not in apart and not _is_size(node) and decision.taken(node)
         least = max(before, default=-1)
         found[node] = least + (least % 2 if taken else 1 - least % 2)
+        if _is_random(node):
+            drawn = found[node] = max(found[node], drawn)
     return found
 
 
@@ -113,7 +120,7 @@ def split(gm, refused):
     found = levels(gm.graph, decision, apart) if apart else found
     parts = _parts(found)
     free = _free_regions(parts, found)
-    numbers = {part: k for k, part in enumerate(dict.fromkeys(parts.values()))}
+    numbers = {part: k for k, part in enumerate(sorted(set(parts.values())))}
     taken = {numbers[parts[n]] for n in found if found[n] % 2 == 0 and parts[n] not in free}
     whole = divide(gm, {n: numbers[part] for n, part in parts.items()})
     left = {n.name: (str(n.target), why) for n, why in decision.reasons.items() if why}
@@ -145,7 +152,18 @@ def divide(gm, numbers):
     """`submod_N` for each number, in an order in which they can run."""
     _mend_meta(gm)
     whole = split_module(gm, gm, lambda node: numbers.get(node, 0))
+    _put_in_order(whole)
     return whole
+
+
+def _put_in_order(whole):
+    """Parts run by their numbers, also where none of them reads another's results: random operations depend on it."""
+    end = whole.graph.output_node()
+    for call in sorted(whole.graph.find_nodes(op="call_module"), key=lambda n: int(n.target.removeprefix("submod_"))):
+        items = [n for n in call.users if n.target is operator.getitem]
+        for node in [call, *items]:
+            end.prepend(node)
+    whole.recompile()
 
 
 def _mend_meta(gm):
