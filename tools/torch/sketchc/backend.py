@@ -66,7 +66,8 @@ def _attention(apart, query, key, value, dropout_p=0.0, is_causal=False, *, attn
         scores = scores.masked_fill(torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).triu(1), float("-inf"))
     if attn_mask is not None:
         scores = scores.masked_fill(~attn_mask, float("-inf")) if attn_mask.dtype == torch.bool else scores + attn_mask
-    return result, scores.logsumexp(3)
+    masked = (scores == float("-inf")).all(3)
+    return result, scores.logsumexp(3).masked_fill(masked, 0.0)  # as torch has it for a row that is masked throughout
 
 
 # ---- Options ----
