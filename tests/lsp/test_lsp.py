@@ -186,7 +186,7 @@ def test_hover():
 
 def test_inlay_hints():
     text = example("softmax")
-    c = opened(text)
+    c = opened(text, options={"arch": "sm_90a"})
     c.diagnosed_twice(URI)
     labels, head = inlays(c), head_of(c)
     assert ": f32[N]" in labels and "x M" in labels, labels
