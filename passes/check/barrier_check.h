@@ -1,7 +1,7 @@
 /* What check_barriers is made of: a kernel's threads all walked at once, from one synchronisation to the next. It
  * shares no code with the passes that insert barriers, fences and waits. docs/decisions/barriers.md has the rules. */
-#ifndef PASSES_CHECK_RACES_H
-#define PASSES_CHECK_RACES_H
+#ifndef PASSES_CHECK_BARRIER_CHECK_H
+#define PASSES_CHECK_BARRIER_CHECK_H
 
 #include "gpu.h"
 #include "ir.h"
