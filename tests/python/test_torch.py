@@ -108,6 +108,20 @@ def test_devices_are_told_apart():
     refused("has to be on CUDA device 0", compiled(SCALE, "cuda"), torch.ones(3))
 
 
+def test_architecture_is_that_of_the_running_device():
+    """The library asks a process of its own, where CUDA does not start behind torch's: code for sm_80 would run five times as long, unseen."""
+    from unittest import mock
+
+    from sketchc import kernel
+
+    for capability, arch in (((9, 0), "sm_90a"), ((8, 6), "sm_80")):
+        with mock.patch.object(torch.cuda, "is_available", lambda: True), \
+                mock.patch.object(torch.cuda, "get_device_capability", lambda c=capability: c):
+            assert kernel.Request("nvptx").arch == arch
+            assert kernel.Request("openmp").arch != arch
+            assert kernel.Request("nvptx", arch="sm_80").arch == "sm_80"
+
+
 def test_threads():
     kernel, bad = compiled(TWO), []
 

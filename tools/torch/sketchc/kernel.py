@@ -78,13 +78,32 @@ def _target_called(name):
     return "cuda" if name == "nvptx" and not _native.library().llvm_version() else name
 
 
+_ARCHITECTURES = {(9, 0): "sm_90a", (10, 0): "sm_100a"}  # of others the oldest, whose code they run
+
+
+def _running_arch():
+    """The architecture of the current device by torch or CuPy. The library asks for it in a process of its own, in which CUDA does
+    not start where this one has started it."""
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    if torch is not None and torch.cuda.is_available():
+        return _ARCHITECTURES.get(tuple(torch.cuda.get_device_capability()), "sm_80")
+    if cupy is not None:
+        return _ARCHITECTURES.get(divmod(int(cupy.cuda.Device().compute_capability), 10), "sm_80")
+    return None
+
+
+def _native_arch(target):
+    library = _native.library()
+    running = None if target == "openmp" else _running_arch()
+    return running or library.text(library.native_arch(target.encode())) or None
+
+
 class Request:
     """What is to be compiled, as the library takes it."""
 
     def __init__(self, target=None, arch=None, defines=None, sketch=None, design=None, deterministic=False, check=False, strict_hints=False):
-        library = _native.library()
         self.target = _target_called(target)
-        self.arch = arch or library.text(library.native_arch(self.target.encode())) or None
+        self.arch = arch or _native_arch(self.target)
         self.defines = {k: _define_text(v) for k, v in (defines or {}).items()}
         self.sketch, self.design = sketch, design
         self.deterministic, self.check, self.strict_hints = deterministic, check, strict_hints
