@@ -47,6 +47,14 @@ def test_bits_seen_as_another_type():
     check_equal("halves", lambda x: x.view(torch.bfloat16) * 1, torch.ones(4, 4))
 
 
+def test_logsumexp_of_infinities():
+    inf, nan = torch.inf, torch.nan
+    x = torch.tensor([[-inf, -inf], [inf, 1.0], [inf, inf], [-inf, 2.0], [nan, 1.0], [nan, inf]])
+    made = common.compiled(lambda x: (x.logsumexp(1), x.logsumexp(1, keepdim=True)), x, whole=False, loud=False)[0]
+    for a, b in zip(made, (x.logsumexp(1), x.logsumexp(1, keepdim=True)), strict=True):
+        assert torch.equal(a.nan_to_num(nan=7.0, posinf=8.0, neginf=9.0), b.nan_to_num(nan=7.0, posinf=8.0, neginf=9.0)), (a, b)
+
+
 def nearest_is_taken(size, *scales):
     """By a graph of this one call, which torch 2.13 takes apart before a backend sees it."""
     x, graph = torch.randn(1, 1, 4, 4), torch.fx.Graph()
