@@ -158,6 +158,11 @@ static Dtype accumulator(Dtype dtype) {
     return dtype_is_float(dtype) && dtype != DTYPE_F64 ? DTYPE_F32 : dtype;
 }
 
+/* Of products of these: narrow integers are added in 32 bits, as tensor cores do. */
+static Dtype product_accumulator(Dtype dtype) {
+    return dtype_is_float(dtype) || dtype_bits(dtype) > 32 ? accumulator(dtype) : DTYPE_I32;
+}
+
 static DesignTile new_accumulator(Design *d, unsigned rank, DesignAxis *const *axes, Dtype dtype, const char *init) {
     DesignTile acc = {.text = design_name(d), .rank = rank, .is_tile = true, .dtype = accumulator(dtype)};
     for (unsigned i = 0; i < rank; i++) acc.axes[i] = axes[i];
@@ -478,7 +483,7 @@ static DesignTile product_body(Design *d, void *context) {
     const char *left = design_align(d, &a, rank, axes), *right = design_align(d, &b, rank, axes);
     Dtype dtype = accumulator(a.dtype);
     if (dtype != a.dtype || dtype != b.dtype) { /* narrow factors */
-        if (!dtype_is_float(dtype)) dtype = DTYPE_I32;
+        dtype = product_accumulator(dtype);
         left = arena_printf(d->arena, "cast(%s, dtype=%s)", left, dtype_name(dtype));
         right = arena_printf(d->arena, "cast(%s, dtype=%s)", right, dtype_name(dtype));
     }
@@ -568,7 +573,7 @@ static bool has_long_chain(const Design *d, const Fold *f) {
 }
 
 static DesignTile product_loop(Design *d, Product *p, Fold *f, const DesignTile *shape) {
-    Dtype dtype = dtype_is_float(shape->dtype) ? accumulator(shape->dtype) : DTYPE_I32;
+    Dtype dtype = product_accumulator(shape->dtype);
     DesignTile acc = new_accumulator(d, shape->rank, shape->axes, dtype, "0");
     size_t known = d->known.len;
     bool apart = dtype == DTYPE_F32 && has_long_chain(d, f);
