@@ -43,7 +43,7 @@ static bool has_product(const IrModule *module) {
     return false;
 }
 
-/* Half the side of the library's smallest tile. */
+/* Half the side of the smallest tile of those that have a turn; by prediction (docs/decisions/library-sketches.md). */
 enum { FEW = 32 };
 
 /* Of the largest case; an extent that no case tells is a large one. */
@@ -99,24 +99,20 @@ static size_t style_named(const char *name) {
 enum { TURNS = 4 };
 
 static bool is_of_library(size_t style) {
-    return design_of_library(design_style(style));
-}
-
-/* What the library has is for matrix units: where it is not preferred it has no turn. What it has for few rows has none but by its name: its kernels spill
- * registers, which the model does not price (docs/decisions/library-sketches.md). */
-static size_t turn_in_library(size_t style, size_t preferred) {
-    return is_of_library(preferred) && design_style(style)->staging == STAGE_LIBRARY ? 1 : TURNS;
+    return design_style(style)->staging == STAGE_LIBRARY;
 }
 
 static bool is_packed(size_t style) {
     return design_style(style)->staging == STAGE_PACKED;
 }
 
-/* When a style's turn is: the naive ones come last, those of convolutions early where there are matrix units, and nests of their own for folds where one nest
- * for all has too much code. */
+/* When a style's turn is: the naive ones come last, those of convolutions early where the library is preferred, and nests of their own for folds where one nest
+ * for all has too much code. What the library has is for matrix units: where it is not preferred it has no turn. What it has for few rows has none but by its name: its kernels spill
+ * registers, which the model does not price (docs/decisions/library-sketches.md). */
 static size_t turn_of(size_t style, size_t preferred, bool large) {
     const DesignStyle *s = design_style(style);
-    if (style != preferred && is_of_library(style)) return turn_in_library(style, preferred);
+    if (s->staging == STAGE_LIMITED) return TURNS;
+    if (style != preferred && is_of_library(style)) return is_of_library(preferred) ? 1 : TURNS;
     if (is_packed(style) && is_of_library(preferred)) return 1;
     return style == preferred ? 0 : s->naive ? 3 : large && s->staging >= STAGE_FOLDED ? 1 : 2;
 }

@@ -94,9 +94,7 @@ int sketchc_launcher_tensor(const sketchc_launcher *launcher, const char *name) 
 
 static void plan_call(void *call) {
     Call *c = call;
-    Arena *arena = arena_create();
     c->error = rt_plan_make(c->launcher, &c->sizes, &c->plan);
-    arena_destroy(arena);
 }
 
 sketchc_status sketchc_plan_create(sketchc_launcher *launcher, const sketchc_symbol *symbols, size_t symbol_count,
@@ -198,9 +196,7 @@ sketchc_status sketchc_plan_check(const sketchc_plan *plan, const sketchc_dltens
 
 static void learn_call(void *call) {
     Call *c = call;
-    Arena *arena = arena_create();
     c->error = rt_launcher_learn(c->launcher, c->tensors, c->count, &c->plan);
-    arena_destroy(arena);
 }
 
 /* The plan for the tensors' sizes; the lock is held. */

@@ -269,13 +269,16 @@ static bool is_in_groups(Design *d, const IrValue *v, const IrOp *op) {
 }
 
 /* Is what the value is made into, on its way to the results, folded along other axes of what `fold` folds? A block would hold both. */
-static bool meets_fold_across(const IrOp *fold, const IrValue *v) {
+static bool meets_fold_across(PointerTable *seen, const IrOp *fold, const IrValue *v) {
     for (const IrUse *u = v->uses; u; u = u->next) {
         const IrOp *op = u->op;
+        uint32_t known;
         while (op->block->parent) op = op->block->parent;
+        if (pointer_table_get(seen, op, &known)) continue;
+        pointer_table_set(seen, op, 1);
         if (op->opcode == IR_GRAPH_REDUCE && op->operands[0]->type == fold->operands[0]->type && !has_axes_of(op, fold)) return true;
         for (unsigned i = 0; i < op->result_count; i++)
-            if (meets_fold_across(fold, &op->results[i])) return true;
+            if (meets_fold_across(seen, fold, &op->results[i])) return true;
     }
     return false;
 }
@@ -288,10 +291,14 @@ static bool is_kept(Design *d, const IrOp *op) {
     return false;
 }
 
+static bool is_handed(Design *d, const IrOp *op) {
+    PointerTable seen = pointer_table(d->arena);
+    return is_repeated(&op->results[0]) && (!is_kept(d, op) || meets_fold_across(&seen, op, &op->results[0]));
+}
+
 void design_stage_handed(Design *d) {
     for (IrOp *op = d->f->body->first; op && !d->error; op = op->next)
-        if (op->opcode == IR_GRAPH_REDUCE && is_repeated(&op->results[0]) && (!is_kept(d, op) || meets_fold_across(op, &op->results[0])))
-            stage_alike(d, op);
+        if (op->opcode == IR_GRAPH_REDUCE && is_handed(d, op)) stage_alike(d, op);
 }
 
 bool design_stage_folds(Design *d) {

@@ -6,7 +6,7 @@
  *         need no barrier. The number of rows is large enough that each thread has several loads in flight, and small enough that in the
  *         largest case every multiprocessor has blocks. If loops in the iteration move a window over rows, and one row occupies
  *         at most half a warp, the grouped loop may be an outer one, such as the loop over images.
- *         Rows of a view are such, too, where it gives each element of a tensor other indices.
+ *         Rows of a view are such, too, where it has as many elements as its tensor (reshaped, transposed, shifted).
  *         Longer rows that all read the same row of another tensor are grouped by up to SHARE_ROWS; a thread holds the same lanes of each.
  * needs:  tile functions in state static, before grid; target cuda
  * keeps:  values; order within an iteration
@@ -81,7 +81,7 @@ static const Aff *elements_of(AffCtx *c, const IrType *t) {
     return all;
 }
 
-/* A view that is no tensor's elements under other indices: windows lie one upon the other, and some have elements outside. */
+/* A view of more or fewer elements than its tensor has: windows, which reuse_windows and its kin take. Lanes outside of the tensor read what the view says, grouped or not. */
 static bool is_window(const Group *g, const IrValue *tensor) {
     if (!is_view(tensor)) return false;
     AffCtx *c = g->ctx->module->affs;

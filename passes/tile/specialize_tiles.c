@@ -3,7 +3,7 @@
  * what:   a parallel loop goes over an axis tile by tile, and in the heaviest case the axis is much shorter than one tile. The kernel
  *         then gets a version for extents up to a little more than that: its tiles have this length, and the loop, which would have
  *         one iteration, is gone. Absent lanes cost as much as present ones, and rows that short may be grouped (group_rows).
- *         Not where a product lacks the axis: what it costs stays, and the version is only more code.
+ *         Not where a product lacks the axis, or a fold of two axes: what it costs stays, and the version is only more code.
  * needs:  tile functions after strip_mine; target cuda
  * keeps:  values, names
  * breaks: one function becomes two versions
@@ -65,8 +65,8 @@ static bool goes_by_tiles(const Short *s, int64_t tile) {
     return (step == 1 && end == aff_ceildiv(m->affs, s->extent, aff_const(m->affs, tile))) || (step == tile && end == s->extent);
 }
 
-/* A product, by tensor cores or by lanes that are folded. */
-static bool is_product(const IrOp *op) {
+/* A product by tensor cores, or what is folded of a tile of two axes or more: such as a product by lanes. */
+static bool is_product_or_fold(const IrOp *op) {
     return op->opcode == IR_TILE_GEMM || (op->opcode == IR_TILE_REDUCE && op->operands[0]->type->rank > 1);
 }
 
@@ -74,7 +74,7 @@ static bool is_product(const IrOp *op) {
 static bool has_product_without(const Short *s, const OpList *ops) {
     for (size_t i = 0; i < ops->len; i++) {
         IrOp *op = ops->data[i];
-        if (is_product(op) && axes_find(s->axes, op->opcode == IR_TILE_GEMM ? ir_result(op, 0) : op->operands[0], s->index) < 0)
+        if (is_product_or_fold(op) && axes_find(s->axes, op->opcode == IR_TILE_GEMM ? ir_result(op, 0) : op->operands[0], s->index) < 0)
             return true;
     }
     return false;

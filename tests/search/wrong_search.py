@@ -4,7 +4,7 @@
     wrong_search.py SKETCHC [--all] [--table]
 
 Each is an answer by itself, which is verified completely and refused for a fault of its own. In a search of its operator it is a candidate beside designs and
-other wrong ones: none of these is verified, and the winner is none of them. The short run takes one operator a day. Says of each kind what caught it, at which
+other wrong ones: none of these is verified, and the winner is none of them. The short run takes one operator every other day. Says of each kind what caught it, at which
 sizes; --table as the rows of a page."""
 import collections
 import json

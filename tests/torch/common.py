@@ -124,7 +124,7 @@ def _hold_floats(name, a, b, c, moved, eps):
 
 
 def compiled(function, *inputs, whole=True, **options):
-    """Results of the compiled function, its report; with `whole` nothing may have been left or refused."""
+    """Results of the compiled function, its report; with `whole` nothing may have been left to the nested backend. A region may have been refused and cut in two."""
     torch._dynamo.reset()
     named = {k: options.pop(k) for k in ("dynamic",) if k in options}
     with backend.reporting() as report:
