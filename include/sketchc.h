@@ -259,7 +259,7 @@ typedef struct {
  * every plan. The artifact must outlive the launcher. On failure *message says why (caller frees). */
 SKETCHC_API sketchc_status sketchc_launcher_open(const sketchc_artifact *artifact, const sketchc_run_options *options,
                                                  sketchc_launcher **launcher, char **message);
-/* After the launcher's plans are destroyed. Waits for what was launched last on the CPU or the last stream. */
+/* Waits for what was launched last on the CPU or the last stream, which must still exist; the context must be current. */
 SKETCHC_API void sketchc_launcher_close(sketchc_launcher *launcher);
 /* JSON: tensors, symbols and scalars in the order of the sketch (docs/schemas/launcher.schema.json). */
 SKETCHC_API char *sketchc_launcher_info(const sketchc_launcher *launcher);
@@ -290,7 +290,7 @@ SKETCHC_API sketchc_status sketchc_plan_check(const sketchc_plan *plan, const sk
 
 /* As sketchc_plan_launch for tensors by position, of which device, dtype, shape, strides and alignment are checked, and that none
  * overlaps one that is written. Sizes are those of the tensors: the plan for them is made at the first launch and kept, the
- * last 64 of a launcher at most. */
+ * last 64 of a launcher at most. Calls on one launcher wait for each other, on the CPU, too. */
 SKETCHC_API sketchc_status sketchc_launch(sketchc_launcher *launcher, const sketchc_dltensor *const *tensors, size_t tensor_count,
                                           void *workspace, uint64_t workspace_bytes, void *stream, char **message);
 /* What sketchc_launch wants as a workspace for these tensors, whose data are not looked at. */

@@ -122,10 +122,15 @@ static bool serve_one(int fd, PoolWork work, const PoolRequestHead *head, char *
 
 /* It comes as the standard output, which is nobody's afterwards. */
 static void take_book(void) {
-    int nowhere = book_join(STDOUT_FILENO) ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
-    if (nowhere < 0) return;
-    dup2(nowhere, STDOUT_FILENO);
-    close(nowhere);
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    bool joined = book_join(STDOUT_FILENO);
+    if (nowhere >= 0) {
+        dup2(nowhere, STDOUT_FILENO);
+        close(nowhere);
+    } else {
+        if (joined) book_leave();
+        close(STDOUT_FILENO);
+    }
 }
 
 void pool_serve(PoolWork work) {

@@ -44,11 +44,11 @@ RtError exact_thin(OneTask *t, TaskInput *inputs) {
     EvalBinding *binding;
     RT_TRY(one_task_operands(t, inputs, false, &binding));
     binding->exact = true;
-    const Evaluator *ev = evaluator_create(t->arena, t->r->plan.graph, binding, &error);
+    const Evaluator *ev = evaluator_create(t->arena, t->r->plan.graph, binding, &error); /* of these data: made anew where they change */
     double longest = ev ? evaluator_longest_sum(ev) : 0, share = fmin(1, EXACT_LIMIT / fmax(longest, 1));
     t->exact_share = 0;
     if (longest * 256 <= EXACT_LIMIT) return rt_ok();
-    for (int level = 0; level < LEVELS; level++) {
+    for (int level = 0; ev && level < LEVELS; level++) {
         Found found;
         if (!probe(t->arena, ev, t->r->plan.options->seed, 4, &found)) return rt_error(RT_MISSING, "out of memory for the exact data");
         if (!found.beyond) return rt_ok();
@@ -56,6 +56,7 @@ RtError exact_thin(OneTask *t, TaskInput *inputs) {
         for (size_t i = 0; i < t->r->plan.a->param_count; i++)
             if (inputs[i].read) input_spec_thin(&inputs[i].spec, share);
         share /= 4;
+        ev = evaluator_create(t->arena, t->r->plan.graph, binding, &error);
     }
     return rt_ok(); /* what is not exact is judged by its bounds */
 }

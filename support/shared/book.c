@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -108,6 +109,7 @@ static bool claim(Slot *s, Hash128 key, size_t size) {
     *s = (Slot){.key = key, .offset = book->used, .size = size, .by = getpid()};
     book->used += rounded;
     book->taken++;
+    atomic_signal_fence(memory_order_seq_cst); /* the stores above stay above, as a kill may come between any two */
     s->state = SLOT_CLAIMED;
     return true;
 }
@@ -160,6 +162,7 @@ void book_put(Hash128 key, const void *answer) {
     Slot *s = find(key);
     if (s->state == SLOT_CLAIMED) {
         memcpy(answer_of(s), answer, s->size);
+        atomic_signal_fence(memory_order_seq_cst);
         s->state = SLOT_READY;
     }
     unlock();

@@ -37,6 +37,13 @@ def test_verify():
     assert [c["sizes"] for c in report["cases"]] == ["N=100", "N=33"]
 
 
+def test_values_and_errors():
+    report = sketchc.verify(SCALE.replace("f32\n", "f32; scalars: s: f32 = 1.0\n", 1).replace("2 * X", "s * X"), target="cpu", values={"s": True}, ragged=False)
+    assert report.passed
+    error = refused("", sketchc.verify, b"no artifact", kind=sketchc.Error)
+    assert "Traceback" not in str(error) and error.status
+
+
 def test_wrong_results():
     error = refused("small (N=100): mismatch", sketchc.verify, WRONG, target="cpu", ragged=False, kind=sketchc.VerifyError)
     assert error.report["failed"] == 1 and not error.report.passed

@@ -39,11 +39,12 @@ EDGES = {
     "8 bits": (lambda x: (x * 2).to(torch.float8_e4m3fn).float(), t(1000, 1, -1000, 0.3)),
     # the layout of results
     "strides of a part": (lambda a: (a + 1)[:, ::2].as_strided((2, 2), (5, 1)), torch.arange(20.0).view(4, 5)),
+    "powers of integers": (lambda i, j: i ** j, torch.tensor([3, 3, -2]), torch.tensor([20, 39, 62])),
     "strides of an expansion": (lambda a: a.sum(1, True).expand(4, 3).as_strided((4,), (1,)), torch.arange(20.0).view(4, 5)),
 }
 
 
-LEFT = ("remainder", "8 bits", "strides of a part", "strides of an expansion")  # to the nested backend, in part
+LEFT = ("remainder", "powers of integers", "8 bits", "strides of a part", "strides of an expansion")  # to the nested backend, in part
 
 
 def equal(a, b):

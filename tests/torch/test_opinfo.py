@@ -108,10 +108,10 @@ def main():
         count, left, failed = check_operation(name, found[name], most)
         total += count
         failures += failed
-        print(f"{'FAIL' if failed else 'ok'} {name}: {count} samples" + "".join(f"\n  left: {line}" for line in sorted(left)), flush=True)
+        print(f"{'FAIL' if failed else 'ok' if count else 'nothing compared for'} {name}: {count} samples" + "".join(f"\n  left: {line}" for line in sorted(left)), flush=True)
     print("\n".join(failures))
     print(f"{total} samples of {len(names)} operations, {len(failures)} graphs fail")
-    return 1 if failures else 0
+    return 1 if failures or not total else 0
 
 
 if __name__ == "__main__":

@@ -295,6 +295,7 @@ const Lanes *evaluate_node(Frame *frame, const Node *node);
 /* eval_run without the book. */
 bool eval_elements(EvalRun *run, unsigned output, size_t count, const int64_t *flat, EvalResult *result);
 /* evaluate_recorded.c */
+/* The key of all that the values follow from: the specs of the inputs must not change as long as the evaluator is used. */
 void evaluator_identify(Evaluator *ev, const IrFunc *f);
 bool eval_recorded(EvalRun *run, unsigned output, size_t count, const int64_t *flat, EvalResult *result);
 

@@ -132,6 +132,9 @@ class Torch:
         return lambda stream: cuda.stream(cuda.ExternalStream(stream, device))
 
 
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+
+
 class Generic:
     """Tensors of a library that speaks DLPack and the array API (CuPy among them)."""
 
@@ -144,9 +147,7 @@ class Generic:
     def _tensor(self, x):
         from . import _native
         capsule = x.__dlpack__()
-        get = ctypes.pythonapi.PyCapsule_GetPointer
-        get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        return _native.DLTensor.from_address(get(capsule, b"dltensor")), capsule
+        return _native.DLTensor.from_address(_capsule_pointer(capsule, b"dltensor")), capsule
 
     def pointer(self, x):
         tensor, _capsule = self._tensor(x)

@@ -10,7 +10,7 @@ import tempfile
 
 from . import _native
 from .errors import Error, VerifyError
-from .kernel import Kernel, Request, Unit, artifact_bytes, read_source, with_sizes
+from .kernel import Kernel, Request, Unit, _define_text, artifact_bytes, read_source, with_sizes
 
 
 class Report(dict):
@@ -53,7 +53,7 @@ def report_here(kind, data, case=None, device=0, seed=0, samples=0, ragged=True,
     status = library.artifact_read(data, len(data), ctypes.byref(artifact), ctypes.byref(message))
     if status:
         raise Error(library.text(message.value), status)
-    pairs = [_native.Define(k.encode(), str(v).encode()) for k, v in (values or {}).items()]
+    pairs = [_native.Define(k.encode(), _define_text(v).encode()) for k, v in (values or {}).items()]
     defines = (_native.Define * len(pairs))(*pairs)
     options = _native.RunOptions(size=ctypes.sizeof(_native.RunOptions), seed=seed, device=device, samples=samples, no_ragged=not ragged,
                                  case_name=case.encode() if case else None, defines=defines, define_count=len(pairs))
@@ -75,6 +75,8 @@ def _report_elsewhere(kind, data, options):
     if not run.stdout:
         raise Error(f"the process of the report ended with status {run.returncode}: {run.stderr[-400:]}", run.returncode)
     status, text = run.stdout.split("\n", 1)
+    if text.startswith("!"):  # no report
+        raise Error(text[1:], int(status))
     return int(status), text
 
 
@@ -147,7 +149,11 @@ def predictions(text, **options):
 
 def main():
     kind, path, options = sys.argv[1:]
-    status, text = report_here(kind, pathlib.Path(path).read_bytes(), **json.loads(options))
+    try:
+        status, text = report_here(kind, pathlib.Path(path).read_bytes(), **json.loads(options))
+    except Error as error:
+        print(f"{error.status}\n!{error}", end="")
+        return
     print(status)
     print(text, end="")
 

@@ -65,7 +65,7 @@ def with_sizes(text, sizes):
 # ---- Artifacts ----
 
 def default_target():
-    """"nvptx" where torch or CuPy is imported and has a CUDA device, else "openmp"."""
+    """"nvptx" where torch is imported and has a CUDA device, or CuPy is imported, else "openmp"."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         return "nvptx"
@@ -78,7 +78,7 @@ def _target_called(name):
     return "cuda" if name == "nvptx" and not _native.library().llvm_version() else name
 
 
-_ARCHITECTURES = {(9, 0): "sm_90a", (10, 0): "sm_100a"}  # of others the oldest, whose code they run
+_ARCHITECTURES = {(9, 0): "sm_90a", (10, 0): "sm_100a"}  # as api/machine.c has it; of others sm_80, whose code later ones run
 
 
 def _running_arch():

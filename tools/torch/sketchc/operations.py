@@ -58,6 +58,8 @@ def _power(named):
     known = {2: "{a} * {a}", 3: "{a} * {a} * {a}", 1: "{a}", 0.5: "sqrt({a})", -0.5: "rsqrt({a})", -1: "1 / {a}"}
     b = named["b"]
     if isinstance(b, Value):
+        if all(not isinstance(x, Value) or kind_of(x.dtype) != 2 for x in (named["a"], b)):
+            raise NotTaken("a power of integers")  # computed by floats
         return "{a} ** {b}"
     if b in known and (isinstance(named["a"], Value) and (kind_of(named["a"].dtype) == 2 or b in (1, 2, 3))):
         return known[b]
