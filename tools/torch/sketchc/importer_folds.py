@@ -169,11 +169,7 @@ def along_axis(function):
 
 
 def logsumexp(text, out, x, dims, keepdim=False):
-    """Of numbers whose largest is an infinity that infinity; the language's own makes NaN of their difference."""
-    axes = _axes(dims, x.rank)
-    most = fold(text, x.text, "reduce_max", x, axes, keepdim, out.dtype)
-    value = fold(text, x.text, "logsumexp", x, axes, keepdim, out.dtype)
-    return text.fresh(f"where(abs({most.text}) == inf, {most.text}, {value.text})", value.shape, out.dtype)
+    return fold(text, x.text, "logsumexp", x, _axes(dims, x.rank), keepdim, out.dtype)
 
 
 def largest(text, out, x, k, dim=-1, largest=True, sorted=True):
