@@ -213,10 +213,14 @@ const char *design_number(Design *d, double value, Dtype dtype);
 
 /* design_fold.c */
 DesignTile design_reduce(Design *d, IrOp *op, const Aff *const *index);
+
+/* design_contract.c */
 DesignTile design_generic(Design *d, IrOp *op, const Aff *const *index);
 DesignTile design_contract(Design *d, IrOp *op, const Aff *const *index);
-DesignTile design_along(Design *d, IrValue *v, const Aff *const *index);
 bool design_is_product(const IrOp *op);
+
+/* design_along.c: scans, sorts, arg-reductions, tensors that are joined. */
+DesignTile design_along(Design *d, IrValue *v, const Aff *const *index);
 
 /* design_phases.c */
 /* Which axes of the value are dealt out from two each (rewrite_phases.c)? Fills d->splits; false: none is. */

@@ -74,6 +74,41 @@ bool row_sink_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index)
 /* May a version hold rows of any alignment rotated (docs/ir.md, `rotated`)? */
 bool row_may_rotate(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index);
 
+/* ---- What becomes a loop over chunks (split_sinks.c) ---- */
+
+/* What a thread needs beside its lanes of a row: where a block is alone with 64 of them, the other half of what two blocks leave. */
+enum { SPLIT_REGISTERS_BESIDE = 20, SPLIT_REGISTERS_ALONE = 56 };
+
+/* Lanes of a tile in a thread. */
+enum { SPLIT_STEP_LANES = 16 };
+
+/* Must the lanes along the axis all be there at once: for a sort, a slice, or for what cannot be made a chunk
+ * at a time? */
+bool split_needs_all(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index);
+/* Loads are repeated at other times: what they read must not be written by this kernel, except in
+ * place, by the last pass, where each chunk is read before it is written. */
+bool split_loads_repeatable(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index);
+/* The next op from number `*at` on that a pass is for, and those of its pass; 0: there is none. What an earlier pass served is in `served`. */
+size_t split_next_pass(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index, size_t *at, OpList *served, IrOp **group);
+/* In how many passes would several passes read the rows? */
+int split_passes_along(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index);
+/* Does the kernel read one tensor once, for one arg-reduction? */
+bool split_is_one_arg(const PassContext *ctx, const IrFunc *f, const OpList *ops, const Axes *axes, size_t index);
+/* A thread of such a loop needs registers for its lanes of a chunk, of the best and of the best's chunk; what hides the latency is
+ * the number of threads. */
+void split_keep_blocks(PassContext *ctx, IrFunc *f, int64_t lanes);
+/* Is one block all that there is, and folds a row? Nobody else asks memory for anything then. */
+bool split_is_alone(const PassContext *ctx, const IrFunc *f, const OpList *ops, const Axes *axes, size_t index);
+/* Tiles that a single pass loads and adds up along the axis; 0: it is not one, or does something else; FUNCTIONS: it calls some. Beside other blocks, one tile is loaded alone: two
+ * are loads enough under way, and took longer with more registers (matvec by CUDA C 1.01 to 1.14 of its floor). */
+unsigned split_tiles_of_pass(PassContext *ctx, IrFunc *f, const OpList *ops, const Axes *axes, size_t index, bool alone);
+/* The registers that a loop over chunks needs to have all loads of a chunk under way at once, beside what it adds up, as long as KEEP_THREADS stand on a
+ * multiprocessor. Where nothing is said of blocks ptxas takes fewer, for the sake of blocks that may not be there, and has one or two loads under way.
+ * load_blocks: for versions that load 16 bytes at once (align_versions); one by one, the loads need more registers than that. */
+void split_keep_loads(PassContext *ctx, IrFunc *f, unsigned tiles, int64_t lanes, bool alone);
+/* A kernel for small sizes has few blocks: a row that is held whole has all of its loads under way at once, too: each has an address beside it. */
+void split_keep_row_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, int64_t lanes);
+
 /* ---- Ends (split_ends.c), loops and branches (split_loops.c), chunks (split_slices.c) ---- */
 
 /* Whatever folds along an axis whose extent will be replaced sees its lanes end there. */
@@ -97,6 +132,21 @@ bool scans_along(const Slice *s, const IrOp *op);
 IrOp *chunks_open(Slice *s, IrOp *op, IrValue *from, IrValue *to, unsigned chunks, unsigned fed, unsigned carried, IrValue *const *inits,
                   IrBuilder *inner);
 void chunks_close(Slice *s, unsigned count, IrValue *const *values);
+
+/* ---- Scans of chunks (split_scans.c) ---- */
+
+/* Says that `op` (null: nothing of the source) is unsupported, once. */
+void slice_refuse(Slice *s, const IrOp *op, const char *what);
+/* Adds to the slice the scans that feed the value, up to SPLIT_SCANS of one direction: the loop over chunks carries them. */
+void slice_collect_scans(Slice *s, PointerTable *seen, IrValue *v);
+/* A tile of the identity of a reduction. */
+IrValue *slice_splat(IrBuilder *b, IrKind kind, const IrType *type);
+/* What the scan has before its first lane. */
+IrValue *slice_scan_begin(IrBuilder *b, const Slice *s, const IrOp *scan);
+/* The chunk's own scan after the total of the chunks before; the total goes on. */
+IrValue *slice_scan(Slice *s, IrOp *scan, IrOp *copy);
+/* From the end: the first lane of the last chunk, less what has been passed. */
+IrValue *slice_backward(Slice *s, const Aff *extent, IrValue *i);
 
 /* One op becomes a loop over chunks that repeats what feeds it. */
 void pass_for_store(Slice *s, IrOp *store);

@@ -22,27 +22,12 @@
  *                                                      yield(max(%acc, %f)) }
  *                                                    %m = tile.reduce(%a) {kind = "max", ...}
  */
-#include <string.h>
-
 #include "grid/group_rows.h"
 #include "plant.h"
 #include "split.h"
 
-/* What a thread needs beside its lanes of a row: where a block is alone with 64 of them, the other half of what two blocks leave. */
-enum {
-    LEAST_CAP = ROW_LEAST_CAP,
-    LEAST_CHUNK = 32,
-    REGISTERS_BESIDE = 20,
-    REGISTERS_ALONE = 56,
-    STEP_LANES = 16,
-    SPREAD_LEAST = 16,
-    MOST_THREADS = 1024,
-    KEEP_LOADS = 1 /* 0: only where a block is alone */,
-    KEEP_TILES = 4,
-    KEEP_THREADS = 1024,
-    FUNCTIONS = 99,
-    FUNCTION_THREADS = 1280
-};
+/* The least whole rows (lanes); the least chunk (lanes); the part of a cluster's cap from which on rows are worth a cluster; threads of a block. */
+enum { LEAST_CAP = ROW_LEAST_CAP, LEAST_CHUNK = 32, SPREAD_LEAST = 16, MOST_THREADS = 1024 };
 
 /* row_lanes: of a version by length, what its threads keep; long_rows: no version for short rows. */
 static bool is_wide(const PassContext *ctx, const IrFunc *f, const AxisClass *c) {
@@ -73,235 +58,6 @@ static int64_t power_of_two_from(int64_t least) {
     return p;
 }
 
-/* ---- Conditions ---- */
-
-static bool is_fold(const Axes *axes, const IrOp *op, size_t index) {
-    if (op->opcode != IR_TILE_REDUCE && op->opcode != IR_TILE_ARG && op->opcode != IR_TILE_GEMM) return false;
-    return axes_find(axes, op->operands[0], index) >= 0 && axes_find(axes, &op->results[0], index) < 0;
-}
-
-static bool is_sink(const Axes *axes, const IrOp *op, size_t index) {
-    return is_fold(axes, op, index) || (op->opcode == IR_TILE_STORE && axes_touch(axes, op, index));
-}
-
-/* Must the lanes along the axis all be there at once: for a sort, a slice, or for what cannot be made a chunk
- * at a time? */
-static bool needs_all(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
-    const AxisClass *c = axes_class(axes, index);
-    OpList ops = ops_collect(ctx->scratch, f->body);
-    for (size_t i = 0; i < ops.len; i++)
-        if (is_sink(axes, ops.data[i], index) && !chunks_repeat(ctx, axes, index, ops.data[i])) return true;
-    return c->sorted || c->sliced;
-}
-
-static bool same_slice(IrModule *m, const IrOp *load, const IrOp *store) {
-    if (!is_same_tensor(m, load->operands[0], store->operands[1]) || load->operand_count + 1 != store->operand_count ||
-        ir_attr(load, "steps") || ir_attr(store, "steps") || strcmp(ir_attr_str(load, "axes", ""), ir_attr_str(store, "axes", "")) != 0)
-        return false;
-    for (unsigned i = 1; i < load->operand_count; i++)
-        if (load->operands[i] != store->operands[i + 1]) return false;
-    return true;
-}
-
-/* The last op that a split turns into a loop. */
-static const IrOp *last_sink(const OpList *ops, const Axes *axes, size_t index) {
-    for (size_t i = ops->len; i-- > 0;)
-        if (is_sink(axes, ops->data[i], index)) return ops->data[i];
-    return NULL;
-}
-
-/* Are there scans that no loop over chunks carries? Chunks are then made before and after their turn. */
-static bool scans_anew(const OpList *ops, const Axes *axes, size_t index) {
-    size_t found[2] = {0};
-    for (size_t i = 0; i < ops->len; i++) {
-        const IrOp *op = ops->data[i];
-        if (op->opcode != IR_TILE_SCAN || axes_find(axes, op->operands[0], index) != ir_attr_int(op, "axis", -2)) continue;
-        found[ir_attr_bool(op, "reverse")]++;
-    }
-    return (found[0] && found[1]) || found[0] + found[1] > SPLIT_SCANS;
-}
-
-/* Loads are repeated at other times: what they read must not be written by this kernel, except in
- * place, by the last pass, where each chunk is read before it is written. */
-static bool loads_repeatable(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
-    const IrOp *last = scans_anew(ops, axes, index) ? NULL : last_sink(ops, axes, index);
-    for (size_t i = 0; i < ops->len; i++) {
-        IrOp *load = ops->data[i];
-        if (load->opcode != IR_TILE_LOAD || !axes_touch(axes, load, index)) continue;
-        for (size_t k = 0; k < ops->len; k++) {
-            const IrOp *store = ops->data[k];
-            if (store->opcode != IR_TILE_STORE || memory_of(store->operands[1]) != memory_of(load->operands[0])) continue;
-            if (store == last && same_slice(ctx->module, load, store) && load->block == last->block) continue;
-            report_unsupported(ctx, load->span,
-                               "several passes over a tensor that the same kernel writes; store to another tensor or workspace, or in a "
-                               "loop nest of its own");
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Can the value be made before `op`, a chunk at a time: from loads and lane by lane, and from what is there already? */
-static bool is_ready(PointerTable *seen, const Axes *axes, size_t index, const IrValue *v, const IrOp *op) {
-    uint32_t done;
-    if (!v->def || pointer_table_get(seen, v, &done)) return true;
-    if (axes_find(axes, v, index) < 0) return ir_dominates(v->def, op);
-    if (v->def->block != op->block || v->def->region_count || ir_has_trait(v->def, IR_ALONG))
-        return ir_dominates(v->def, op) && v->def->opcode == IR_CONST;
-    for (unsigned i = 0; i < v->def->operand_count; i++)
-        if (!is_ready(seen, axes, index, v->def->operands[i], op)) return false;
-    pointer_table_set(seen, v, 1);
-    return true;
-}
-
-/* The reductions that one pass serves: number `first`, and those behind it that need nothing of it. */
-static size_t find_together(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index, size_t first, IrOp **group) {
-    IrOp *op = group[0] = ops->data[first];
-    size_t n = 1;
-    PointerTable seen = pointer_table(ctx->scratch);
-    if (op->opcode != IR_TILE_REDUCE || !is_ready(&seen, axes, index, op->operands[0], op)) return n;
-    for (size_t i = first + 1; i < ops->len && n < SPLIT_TOGETHER; i++) {
-        IrOp *other = ops->data[i];
-        if (other->opcode != IR_TILE_REDUCE || other->block != op->block || !is_fold(axes, other, index)) continue;
-        if (is_ready(&seen, axes, index, other->operands[0], op)) group[n++] = other;
-    }
-    return n;
-}
-
-static bool holds(IrOp *const *group, size_t n, const IrOp *op) {
-    for (size_t i = 0; i < n; i++)
-        if (group[i] == op) return true;
-    return false;
-}
-
-/* The next op from number `*at` on that a pass is for, and those of its pass; 0: there is none. What an earlier pass served is in `served`. */
-static size_t next_pass(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index, size_t *at, OpList *served, IrOp **group) {
-    for (; *at < ops->len; ++*at) {
-        IrOp *op = ops->data[*at];
-        if (!is_sink(axes, op, index) || holds(served->data, served->len, op)) continue;
-        size_t n = find_together(ctx, ops, axes, index, (*at)++, group);
-        for (size_t i = 1; i < n; i++) VEC_PUSH(ctx->scratch, served, group[i]);
-        return n;
-    }
-    return 0;
-}
-
-/* In how many passes would several passes read the rows? */
-static int passes_along(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
-    OpList ops = ops_collect(ctx->scratch, f->body), served = {0};
-    IrOp *group[SPLIT_TOGETHER];
-    int passes = 0;
-    for (size_t at = 0; next_pass(ctx, &ops, axes, index, &at, &served, group);) passes++;
-    return passes;
-}
-
-/* Does the kernel read one tensor once, for one arg-reduction? */
-static bool is_one_arg(const PassContext *ctx, const IrFunc *f, const OpList *ops, const Axes *axes, size_t index) {
-    unsigned loads = 0, folds = 0;
-    if (ctx->target->kind != TARGET_CUDA || ir_func_has(f, IR_FN_NUM_WARPS) || ir_func_has(f, IR_FN_MIN_BLOCKS)) return false;
-    for (size_t i = 0; i < ops->len; i++) {
-        const IrOp *op = ops->data[i];
-        if ((op->region_count && op->opcode != IR_PARALLEL) || op->opcode == IR_TILE_SCAN) return false;
-        loads += op->opcode == IR_TILE_LOAD && axes_touch(axes, op, index);
-        if (!is_sink(axes, op, index)) continue;
-        if (op->opcode != IR_TILE_ARG || dtype_size(op->operands[0]->type->dtype) > 4) return false;
-        folds++;
-    }
-    return loads == 1 && folds == 1;
-}
-
-/* A thread of such a loop needs registers for its lanes of a chunk, of the best and of the best's chunk; what hides the latency is
- * the number of threads. */
-static void keep_blocks(PassContext *ctx, IrFunc *f, int64_t lanes) {
-    int64_t registers = 3 * STEP_LANES + REGISTERS_BESIDE, threads = lanes / STEP_LANES;
-    if (threads >= 32) ir_func_set_int(f, IR_FN_MIN_BLOCKS, ctx->target->registers_sm / (registers * threads));
-}
-
-/* Is one block all that there is, and folds a row? Nobody else asks memory for anything then. */
-static bool is_alone(const PassContext *ctx, const IrFunc *f, const OpList *ops, const Axes *axes, size_t index) {
-    if (ctx->target->kind != TARGET_CUDA || ir_func_cluster(f) > 1 || ir_func_has(f, IR_FN_NUM_WARPS) ||
-        split_lanes_beside(axes, index) > 1)
-        return false;
-    for (size_t i = 0; i < ops->len; i++) {
-        const IrOp *op = ops->data[i];
-        if (op->region_count || op->opcode == IR_TILE_SCAN) return false;
-        if (is_sink(axes, op, index) && (op->opcode != IR_TILE_REDUCE || dtype_size(op->operands[0]->type->dtype) > 4)) return false;
-    }
-    return true;
-}
-
-/* Tiles that a single pass loads and adds up along the axis; 0: it is not one, or does something else. Beside other blocks, one tile is loaded alone: two
- * are loads enough under way, and took longer with more registers (matvec by CUDA C 1.01 to 1.14 of its floor). */
-static unsigned tiles_of_pass(PassContext *ctx, IrFunc *f, const OpList *ops, const Axes *axes, size_t index, bool alone) {
-    unsigned tiles = 0, loads = 0;
-    bool functions = false;
-    if (passes_along(ctx, f, axes, index) != 1) return 0;
-    for (size_t i = 0; i < ops->len; i++) {
-        const IrOp *op = ops->data[i];
-        bool sink = is_sink(axes, op, index);
-        if (sink && op->opcode != IR_TILE_REDUCE) return 0;
-        if (axes_touch(axes, op, index) && (ir_math_info(op->opcode) || op->opcode == IR_LOG_RATIO)) functions = true;
-        bool load = op->opcode == IR_TILE_LOAD && axes_touch(axes, op, index);
-        loads += load;
-        tiles += sink || load;
-    }
-    if (functions) return FUNCTIONS; /* other warps' loads are under way meanwhile */
-    return alone || loads == 1 ? tiles : 0;
-}
-
-/* The registers that a loop over chunks needs to have all loads of a chunk under way at once, beside what it adds up, as long as KEEP_THREADS stand on a
- * multiprocessor. Where nothing is said of blocks ptxas takes fewer, for the sake of blocks that may not be there, and has one or two loads under way.
- * load_blocks: for versions that load 16 bytes at once (align_versions); one by one, the loads need more registers than that. */
-static void keep_loads(PassContext *ctx, IrFunc *f, unsigned tiles, int64_t lanes, bool alone) {
-    int64_t registers = STEP_LANES * tiles + REGISTERS_BESIDE, threads = lanes / STEP_LANES;
-    if (ctx->target->kind != TARGET_CUDA || (tiles > KEEP_TILES && tiles != FUNCTIONS) || threads < 32 || ir_func_has(f, IR_FN_MIN_BLOCKS))
-        return;
-    int64_t blocks = ctx->target->registers_sm / (registers * threads), least = KEEP_THREADS / threads;
-    blocks = blocks > least ? blocks : least;
-    if (tiles == FUNCTIONS) blocks = FUNCTION_THREADS / threads;
-    if (blocks > 0) ir_func_set_int(f, alone ? IR_FN_MIN_BLOCKS : IR_FN_LOAD_BLOCKS, blocks);
-}
-
-/* A kernel for small sizes has few blocks: a row that is held whole has all of its loads under way at once, too: each has an address beside it. */
-static void keep_row_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, int64_t lanes) {
-    OpList ops = ops_collect(ctx->scratch, f->body);
-    if (!KEEP_LOADS || ctx->target->kind != TARGET_CUDA || ir_func_has(f, IR_FN_NUM_WARPS) || passes_along(ctx, f, axes, index) != 1)
-        return;
-    unsigned tiles = tiles_of_pass(ctx, f, &ops, axes, index, true);
-    int64_t registers = STEP_LANES * tiles + REGISTERS_BESIDE, threads = lanes / STEP_LANES;
-    if (tiles && tiles <= KEEP_TILES && threads >= 32 && threads <= 512)
-        ir_func_set_int(f, IR_FN_MIN_BLOCKS, ctx->target->registers_sm / (registers * threads));
-}
-
-static bool is_own(IrModule *m, const IrOp *load, const IrValue *row) {
-    for (unsigned i = 1; i < load->operand_count; i++)
-        if (aff_depends_on(ir_aff_of(m, load->operands[i]), row)) return true;
-    return false;
-}
-
-/* The innermost of the parallel loops around a kernel that only reduces rows of a tensor with one that all of them read; null: it is another.
- * Several rows will be one iteration (group_rows). */
-const IrOp *rows_that_share(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
-    const IrOp *loop = NULL;
-    bool own = false, shared = false;
-    for (size_t i = 0; i < ops->len; i++) {
-        const IrOp *op = ops->data[i];
-        if (op->region_count && op->opcode != IR_PARALLEL) return NULL;
-        if (op->region_count) loop = op;
-        if (ir_has_trait(op, IR_ALONG) || op->opcode == IR_TILE_ARG || op->opcode == IR_TILE_GEMM || op->opcode == IR_VIEW) return NULL;
-        for (unsigned r = 0; r < op->result_count; r++)
-            if (is_tile(&op->results[r]) && op->results[r].type->rank > 1) return NULL;
-    }
-    for (size_t i = 0; loop && i < ops->len; i++) {
-        const IrOp *op = ops->data[i];
-        if ((op->opcode != IR_TILE_LOAD && op->opcode != IR_TILE_STORE) || !axes_touch(axes, op, index)) continue;
-        if (op->opcode == IR_TILE_STORE || slice_gathers(op)) return NULL;
-        bool of_row = is_own(ctx->module, op, loop->regions[0]->args[0]);
-        own |= of_row, shared |= !of_row;
-    }
-    return own && shared ? loop : NULL;
-}
-
 static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     Slice s = {.ctx = ctx, .axes = axes, .index = index, .ok = true};
     const AxisClass *c = axes_class(axes, index);
@@ -316,20 +72,20 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
         ctx->target->kind == TARGET_CUDA && others == 1 && ir_func_cluster(f) == 1 ? rows_that_share(ctx, &ops, axes, index) : NULL;
     int64_t together = rows ? group_rows_that_share(ctx, rows) : 1; /* rows that will be one iteration */
     s.chunk /= together;
-    bool alone = is_alone(ctx, f, &ops, axes, index);
-    unsigned tiles = alone || KEEP_LOADS ? tiles_of_pass(ctx, f, &ops, axes, index, alone) : 0;
+    bool alone = split_is_alone(ctx, f, &ops, axes, index);
+    unsigned tiles = split_tiles_of_pass(ctx, f, &ops, axes, index, alone);
     if (alone) {
-        s.chunk = STEP_LANES * MOST_THREADS;
+        s.chunk = SPLIT_STEP_LANES * MOST_THREADS;
         ir_func_set_int(f, IR_FN_NUM_WARPS, MOST_THREADS / 32);
         ir_func_set_int(f, IR_FN_ROW_LANES, s.chunk);
     }
     if (ir_func_cluster(f) > 1) ir_func_set_int(f, IR_FN_ROW_LANES, s.chunk);
     int passes = 0;
-    if (!loads_repeatable(ctx, &ops, axes, index)) return -1;
+    if (!split_loads_repeatable(ctx, &ops, axes, index)) return -1;
     IrOp *group[SPLIT_TOGETHER];
     size_t n;
-    bool one_arg = is_one_arg(ctx, f, &ops, axes, index);
-    for (size_t at = 0; s.ok && (n = next_pass(ctx, &ops, axes, index, &at, &served, group)); passes++) {
+    bool one_arg = split_is_one_arg(ctx, f, &ops, axes, index);
+    for (size_t at = 0; s.ok && (n = split_next_pass(ctx, &ops, axes, index, &at, &served, group)); passes++) {
         if (group[0]->opcode == IR_TILE_STORE)
             pass_for_store(&s, group[0]);
         else if (group[0]->opcode == IR_TILE_REDUCE)
@@ -339,8 +95,8 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
         else
             pass_for_gemm(&s, group[0]);
     }
-    if (s.ok && tiles) keep_loads(ctx, f, tiles, s.chunk * others * together, alone);
-    if (s.ok && one_arg) keep_blocks(ctx, f, s.chunk * others);
+    if (s.ok && tiles) split_keep_loads(ctx, f, tiles, s.chunk * others * together, alone);
+    if (s.ok && one_arg) split_keep_blocks(ctx, f, s.chunk * others);
     if (s.ok) remove_dead(ctx, f);
     return s.ok ? passes : -1;
 }
@@ -350,7 +106,7 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
 static size_t pick(PassContext *ctx, IrFunc *f, const Axes *axes) {
     for (size_t i = 0; i < axes_count(axes); i++) {
         const AxisClass *c = axes_class(axes, i);
-        if (is_wide(ctx, f, c) && (c->constant < 0 || !needs_all(ctx, f, axes, i))) return i;
+        if (is_wide(ctx, f, c) && (c->constant < 0 || !split_needs_all(ctx, f, axes, i))) return i;
     }
     return SIZE_MAX;
 }
@@ -471,7 +227,7 @@ static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t in
     axes_set_extent(axes, index, row->cap);
     ir_func_set_int(f, IR_FN_ROW_LANES, row->cap);
     if (row->warps) ir_func_set_int(f, IR_FN_NUM_WARPS, row->warps);
-    int64_t beside = row->cluster == 1 && row->held >= 48 ? REGISTERS_ALONE : REGISTERS_BESIDE;
+    int64_t beside = row->cluster == 1 && row->held >= 48 ? SPLIT_REGISTERS_ALONE : SPLIT_REGISTERS_BESIDE;
     int64_t fit = ctx->target->registers_sm / ((row->held + beside) * 32 * row->warps);
     int64_t resident = row->cluster == 1 ? ctx->target->sms : row->cluster == 8 ? ctx->target->clusters : 0;
     if (fit <= 1 && resident && piece == 1) ir_func_set_int(f, IR_FN_RESIDENT, resident);
@@ -508,7 +264,7 @@ static int split_last(PassContext *ctx, IrFunc *last, size_t index) {
 static int handle_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     const AxisClass *c = axes_class(axes, index);
     RowClass rows[ROW_VERSIONS];
-    if (passes_along(ctx, f, axes, index) < 2) return 0;
+    if (split_passes_along(ctx, f, axes, index) < 2) return 0;
     if (row_sink_loads(ctx, f, axes, index)) return 1;
     size_t count = row_plan(ctx, f, axes, index, rows);
     if (!count || count_versions(f) + count > MAX_VERSIONS) return 0; /* another axis has versions already */
@@ -568,7 +324,7 @@ static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
                            "transpose");
         return false;
     }
-    if (needs_all(ctx, f, axes, index)) return bind_axis(ctx, f, axes, index);
+    if (split_needs_all(ctx, f, axes, index)) return bind_axis(ctx, f, axes, index);
     if (ctx->target->kind == TARGET_CUDA && c->constant < 0 && !c->contracted && !c->multiplied && !ir_func_has(f, IR_FN_VECTOR_BYTES)) {
         int done = handle_rows(ctx, f, axes, index);
         if (done) return done > 0;
@@ -584,7 +340,7 @@ static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     if (cluster == 1 && most <= cap) return handle_bounded_rows(ctx, f, index, most);
     if (is_served(ctx, f, c, cap)) return split(ctx, f, axes, index) >= 0;
     IrFunc *copy = fork_version(ctx, f, c, cap);
-    if (cluster == 1 && row_of_small_sizes(ctx, f)) keep_row_loads(ctx, f, axes, index, cap * axes_others(axes, index, 1, 1));
+    if (cluster == 1 && row_of_small_sizes(ctx, f)) split_keep_row_loads(ctx, f, axes, index, cap * axes_others(axes, index, 1, 1));
     Axes *copy_axes = axes_analyse(ctx->scratch, copy);
     int passes = split(ctx, copy, copy_axes, index);
     int64_t usual;
