@@ -304,7 +304,8 @@ SKETCHC_API char *sketchc_doctor(const char *format);
 /* The machine in a few words, by the target's document and, of a processor, by what this one says of itself: "8 cores, vectors of 64
  * bytes, ..."; null when there is no such target. Caller frees. */
 SKETCHC_API char *sketchc_machine(const sketchc_options *options);
-/* The architecture that --arch=native means for a target; null when there is none. Caller frees. */
+/* The architecture that --arch=native means for a target; null when there is none. Caller frees. A GPU is asked in a process of its own;
+ * where this one has started CUDA, which a fork could not use, it is asked here, and the current context's device counts. */
 SKETCHC_API char *sketchc_native_arch(const char *target);
 /* Measures what a device's memory gives (copy, read, fill, an empty launch) and keeps it in the cache,
  * where sketchc_bench finds it. target: "openmp" for the processor, else the GPU. "text" or "json"

@@ -1,4 +1,5 @@
 /* What `doctor` asks. */
+#include "cuda/cuda_driver.h"
 #include "cuda/nvrtc.h"
 #include "device.h"
 #include "worker.h"
@@ -132,6 +133,7 @@ void rt_probe_cuda(RtTool *tool) {
 bool rt_native_arch(char arch[32]) {
     RtTool tool;
     char found[32] = "";
+    if (cuda_running_arch(arch)) return true; /* where CUDA runs it does not start in a fork */
     probe_in_worker(work_cuda, &tool, &found);
     if (tool.found) memcpy(arch, found, sizeof found);
     return tool.found;

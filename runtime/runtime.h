@@ -237,7 +237,8 @@ void rt_probe_nvcc(RtTool *tool);
 void rt_probe_nvrtc(RtTool *tool);
 /* Initialises the driver in a worker; version is "NVIDIA H200, sm_90, driver 13.0". */
 void rt_probe_cuda(RtTool *tool);
-/* The architecture of device 0 ("sm_90"), or false. For --arch=native. In a worker. */
+/* The architecture of device 0 ("sm_90"), or false. For --arch=native. In a worker; where this process has started CUDA, here, of its
+ * current device. */
 bool rt_native_arch(char arch[32]);
 
 #endif

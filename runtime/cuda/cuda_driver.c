@@ -1,6 +1,7 @@
 #include "cuda_driver.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -16,16 +17,43 @@ _Static_assert(sizeof(CUlaunchAttribute) == 72, "the driver's layout");
 _Static_assert(offsetof(CUlaunchAttribute, value) == 8, "the driver's layout");
 _Static_assert(offsetof(CUlaunchConfig, stream) == 32 && sizeof(CUlaunchConfig) == 56, "the driver's layout");
 
-/* Called in workers only; the library is never closed. */
-RtError cuda_driver_open(CudaDriver *driver) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!library) return rt_error(RT_MISSING, "no CUDA driver: libcuda.so.1 cannot be opened");
+static RtError bind_entries(CudaDriver *driver, void *library) {
     for (size_t i = 0; i < COUNT_OF(entries); i++) {
         void *symbol = dlsym(library, entries[i].symbol);
         if (!symbol) return rt_error(RT_MISSING, "the CUDA driver is too old: it has no %s", entries[i].symbol);
         memcpy((char *)driver + entries[i].offset, &symbol, sizeof symbol);
     }
     return rt_ok();
+}
+
+/* Called in workers only; the library is never closed. */
+RtError cuda_driver_open(CudaDriver *driver) {
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return rt_error(RT_MISSING, "no CUDA driver: libcuda.so.1 cannot be opened");
+    return bind_entries(driver, library);
+}
+
+/* Of the context that is current, else of the first device. */
+static bool read_arch(const CudaDriver *driver, char arch[32]) {
+    CUdevice device = 0;
+    int major = 0, minor = 0;
+    if (driver->CtxGetDevice(&device) != CUDA_SUCCESS && driver->DeviceGet(&device, 0) != CUDA_SUCCESS) return false;
+    if (driver->DeviceGetAttribute(&major, CUDA_DEV_MAJOR, device) != CUDA_SUCCESS) return false;
+    if (driver->DeviceGetAttribute(&minor, CUDA_DEV_MINOR, device) != CUDA_SUCCESS) return false;
+    snprintf(arch, 32, "sm_%d%d", major, minor);
+    return true;
+}
+
+bool cuda_running_arch(char arch[32]) {
+    CudaDriver driver;
+    int count = 0;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (!library) return false;
+    RtError e = bind_entries(&driver, library);
+    bool runs = !rt_failed(&e) && driver.DeviceGetCount(&count) == CUDA_SUCCESS && count > 0;
+    runs = runs && read_arch(&driver, arch);
+    dlclose(library);
+    return runs;
 }
 
 static RtStatus classify(CUresult result) {

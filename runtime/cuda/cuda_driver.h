@@ -86,6 +86,9 @@ typedef struct {
 
 /* Fills in the driver's functions; MISSING when there is none, or it is too old for an entry. */
 RtError cuda_driver_open(CudaDriver *driver);
+/* "sm_90" of the current context's device, or of the first one, where this process has started CUDA already; else false. It starts
+ * nothing and loads nothing. */
+bool cuda_running_arch(char arch[32]);
 /* OK, or the error with its name: FAULT, MISSING (out of memory) or LAUNCH_FAILED. */
 RtError cuda_check(const CudaDriver *driver, CUresult result, const char *what);
 

@@ -12,7 +12,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { INVALID_VALUE = 1, INVALID_IMAGE = 200, NOT_FOUND = 500, SHARED_USUAL = 48 << 10, SHARED_MOST = 227 << 10 };
+enum {
+    INVALID_VALUE = 1,
+    NOT_INITIALIZED = 3,
+    INVALID_CONTEXT = 201,
+    INVALID_IMAGE = 200,
+    NOT_FOUND = 500,
+    SHARED_USUAL = 48 << 10,
+    SHARED_MOST = 227 << 10
+};
 
 static int64_t setting(const char *name, int64_t otherwise) {
     const char *text = getenv(name);
@@ -21,7 +29,11 @@ static int64_t setting(const char *name, int64_t otherwise) {
 
 /* ---- The device ---- */
 
+static pid_t started; /* the process that called cuInit; one that it forks cannot use CUDA, as with the true driver */
+
 EXPORT CUresult cuInit(unsigned flags) {
+    if (started && started != getpid()) return NOT_INITIALIZED;
+    started = getpid();
     machine.random = (uint64_t)setting("CUDA_CPU_SEED", 1);
     return flags ? INVALID_VALUE : CUDA_SUCCESS;
 }
@@ -46,7 +58,7 @@ EXPORT CUresult cuGetErrorString(CUresult error, const char **text) {
 
 EXPORT CUresult cuDeviceGetCount(int *count) {
     *count = 1;
-    return CUDA_SUCCESS;
+    return started == getpid() ? CUDA_SUCCESS : NOT_INITIALIZED;
 }
 
 EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
@@ -108,8 +120,16 @@ EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     return device ? INVALID_VALUE : CUDA_SUCCESS;
 }
 
+static CUcontext current;
+
 EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
+    current = context;
     return context ? CUDA_SUCCESS : INVALID_VALUE;
+}
+
+EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
+    *device = 0;
+    return current ? CUDA_SUCCESS : INVALID_CONTEXT;
 }
 
 /* ---- Memory ---- */

@@ -114,12 +114,12 @@ def test_architecture_is_that_of_the_running_device():
 
     from sketchc import kernel
 
-    for capability, arch in (((9, 0), "sm_90a"), ((8, 6), "sm_80")):
+    for device, arch in enumerate(["sm_90a", "sm_80"]):
         with mock.patch.object(torch.cuda, "is_available", lambda: True), \
-                mock.patch.object(torch.cuda, "get_device_capability", lambda c=capability: c):
-            assert kernel.Request("nvptx").arch == arch
-            assert kernel.Request("openmp").arch != arch
-            assert kernel.Request("nvptx", arch="sm_80").arch == "sm_80"
+                mock.patch.object(torch.cuda, "get_device_capability", lambda d: ((9, 0), (8, 6))[d]):
+            assert kernel.Request("nvptx", device=device).arch == arch
+            assert kernel.Request("openmp", device=device).arch != arch
+            assert kernel.Request("nvptx", arch="sm_80", device=device).arch == "sm_80"
 
 
 def test_threads():

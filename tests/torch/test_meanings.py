@@ -68,6 +68,22 @@ def nearest_is_taken(size, *scales):
         return False
 
 
+def test_rows_of_prims():
+    """Operations of torch's own layer below ATen, which its decompositions may leave."""
+    x, graph = torch.randn(2, 5), torch.fx.Graph()
+    given = graph.placeholder("x")
+    counted = graph.call_function(torch.ops.prims.iota.default, (5,), {"start": 1, "step": 2, "dtype": torch.int64, "device": "cpu", "requires_grad": False})
+    wide = graph.call_function(torch.ops.prims.convert_element_type.default, (counted, torch.float32))
+    product = graph.call_function(torch.ops.aten.mul.Tensor, (given, wide))
+    graph.output((product,))
+    numbers = torch.arange(1, 11, 2)
+    for node, value in ((given, x), (counted, numbers), (wide, numbers.float()), (product, x * numbers)):
+        node.meta["val"] = value
+    options, report = common.backend.Options({"cache": False}), common.backend.GraphReport("prims")
+    made = common.backend.Compiler(options, report).compile(torch.fx.GraphModule({}, graph))(x)
+    assert report.whole and torch.allclose(made[0], x * numbers), report.left
+
+
 def test_the_scale_of_nearest():
     taken = [nearest_is_taken(*given) for given in (([8, 12],), ([8, 8], None, None), ([8, 12], 2.0, 3.0), ([8, 8], 2.1, 2.1), ([8, 12], 2.0, 3.2))]
     assert taken == [True, True, True, False, False], taken

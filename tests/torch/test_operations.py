@@ -12,10 +12,10 @@ SETS = {"maps": samples.MAPS, "views": samples.VIEWS, "folds": samples.FOLDS, "w
 reached = set()
 # Rows that torch 2.13 does not leave in graphs, on the CPU or at all: it takes them apart before, and other versions and devices do not.
 NOT_REACHED = {
-    "_adaptive_avg_pool3d", "_adaptive_avg_pool3d_backward", "_fused_rms_norm", "_prims_convert_element_type", "_unsafe_index",
+    "_adaptive_avg_pool3d", "_adaptive_avg_pool3d_backward", "_fused_rms_norm", "convert_element_type", "iota", "_unsafe_index",
     "_unsafe_view", "adaptive_avg_pool1d", "addcdiv", "alias", "all", "arange", "avg_pool1d", "broadcast_to", "chunk", "clamp_max",
     "clamp_min", "detach", "dot", "flatten", "floor_divide", "frac", "full", "lift_fresh", "lift_fresh_copy", "log_sigmoid", "max_pool1d",
-    "max_pool2d", "max_pool3d", "mv", "new_full", "new_ones", "new_zeros", "ones", "ones_like", "prims", "reshape", "rms_norm",
+    "max_pool2d", "max_pool3d", "mv", "new_full", "new_ones", "new_zeros", "ones", "ones_like", "reshape", "rms_norm",
     "scalar_tensor", "select_scatter", "sgn", "sigmoid_backward", "split", "split_with_sizes_copy", "square", "t", "tanh_backward", "to", "transpose",
     "true_divide", "upsample_nearest1d", "upsample_nearest2d", "zeros", "zeros_like", "_to_copy",
 }

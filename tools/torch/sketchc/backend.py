@@ -30,22 +30,21 @@ _open_reports = []
 KEPT = ("mish", "softplus", "silu", "hardswish", "hardsigmoid", "leaky_relu", "elu", "logsumexp", "gelu", "hardtanh", "stack", "unbind",
         "upsample_nearest2d", "addcmul", "addcdiv", "lerp", "square", "logaddexp", "rsub", "tril", "triu", "std", "reflection_pad1d",
         "reflection_pad2d", "reflection_pad3d", "pixel_shuffle", "roll", "baddbmm", "_softmax", "_log_softmax", "index_select",
-        "nan_to_num", "threshold", "threshold_backward", "max_pool2d_with_indices_backward")
+        "nan_to_num", "threshold", "threshold_backward", "max_pool2d_with_indices_backward", "embedding_dense_backward")
 # ... and those that it takes apart for us although they are no part of the core set's table.
 APART = ("native_layer_norm_backward", "native_group_norm_backward", "native_batch_norm_backward", "native_dropout_backward",
          "batch_norm_backward", "_softmax_backward_data", "_log_softmax_backward_data", "nll_loss_forward", "nll_loss_backward",
          "nll_loss2d_forward", "nll_loss2d_backward", "mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
          "binary_cross_entropy_with_logits", "log_sigmoid_forward", "gelu_backward", "silu_backward", "mish_backward",
          "hardswish_backward", "hardsigmoid_backward", "hardtanh_backward", "leaky_relu_backward", "elu_backward", "softplus_backward",
-         "slice_backward", "select_backward", "embedding_dense_backward", "_fused_rms_norm", "_fused_rms_norm_backward", "glu",
+         "slice_backward", "select_backward", "_fused_rms_norm", "_fused_rms_norm_backward", "glu",
          "glu_backward", "cumprod_backward", "l1_loss", "_unsafe_index", "im2col", "col2im", "addmv", "masked_fill", "soft_margin_loss")
-_NOT_APART = ("embedding_dense_backward",)  # its pieces are scattered writes, which no row takes
 
 
 def decompositions():
     """torch's table of the core set, without the operations of KEPT, with those of APART."""
     table = dict(core_aten_decompositions())
-    apart = [packet for name in APART if name not in _NOT_APART and (packet := getattr(torch.ops.aten, name, None)) is not None]
+    apart = [packet for name in APART if (packet := getattr(torch.ops.aten, name, None)) is not None]
     table.update(get_decompositions(apart))
     kept = tuple(f"aten.{name}." for name in KEPT)
     table = {op: how for op, how in table.items() if not f"{op}.".startswith(kept)}

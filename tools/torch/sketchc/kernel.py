@@ -81,29 +81,29 @@ def _target_called(name):
 _ARCHITECTURES = {(9, 0): "sm_90a", (10, 0): "sm_100a"}  # as api/machine.c has it; of others sm_80, whose code later ones run
 
 
-def _running_arch():
-    """The architecture of the current device by torch or CuPy. The library asks for it in a process of its own, in which CUDA does
-    not start where this one has started it."""
+def _running_arch(device):
+    """The architecture of a device by torch or CuPy; None: the library is asked, which knows no other device than the current one."""
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and torch.cuda.is_available():
-        return _ARCHITECTURES.get(tuple(torch.cuda.get_device_capability()), "sm_80")
+        return _ARCHITECTURES.get(tuple(torch.cuda.get_device_capability(device)), "sm_80")
     if cupy is not None:
-        return _ARCHITECTURES.get(divmod(int(cupy.cuda.Device().compute_capability), 10), "sm_80")
+        return _ARCHITECTURES.get(divmod(int(cupy.cuda.Device(device).compute_capability), 10), "sm_80")
     return None
 
 
-def _native_arch(target):
+def _native_arch(target, device):
     library = _native.library()
-    running = None if target == "openmp" else _running_arch()
+    running = None if target == "openmp" else _running_arch(device)
     return running or library.text(library.native_arch(target.encode())) or None
 
 
 class Request:
-    """What is to be compiled, as the library takes it."""
+    """What is to be compiled, as the library takes it; without `arch` for the CUDA device `device`."""
 
-    def __init__(self, target=None, arch=None, defines=None, sketch=None, design=None, deterministic=False, check=False, strict_hints=False):
+    def __init__(self, target=None, arch=None, defines=None, sketch=None, design=None, deterministic=False, check=False, strict_hints=False,
+                 device=0):
         self.target = _target_called(target)
-        self.arch = arch or _native_arch(self.target)
+        self.arch = arch or _native_arch(self.target, device)
         self.defines = {k: _define_text(v) for k, v in (defines or {}).items()}
         self.sketch, self.design = sketch, design
         self.deterministic, self.check, self.strict_hints = deterministic, check, strict_hints
@@ -602,7 +602,7 @@ def compile(text_or_path, *, target=None, arch=None, sizes=None, defines=None, s
     text_or_path: text of the language, or the path of a .sketch file; a path that ends in .ska, or bytes: an artifact, for which
         nothing is compiled.
     target: "openmp" (or "cpu"), "nvptx" (or "gpu"), "cuda"; None: "nvptx" where torch or CuPy is imported and has a device, else "openmp".
-    arch: "sm_90a", "x86-64-v3", ...; None: this machine's.
+    arch: "sm_90a", "x86-64-v3", ...; None: this machine's, of a GPU the device's.
     sizes: symbols and their values that code is made fast for, a dict or a list of them. Other sizes work, too.
     defines: values of constexprs. sketch: which one of the file. design: the style where the file has no sketch.
     device: the CUDA device's number. strided: "error" or "copy", what is done with inputs that have gaps.
@@ -615,5 +615,5 @@ def compile(text_or_path, *, target=None, arch=None, sizes=None, defines=None, s
         return Kernel(data, device, strided)
     path, text = read_source(text_or_path)
     text = with_sizes(text, sizes)
-    request = Request(target, arch, defines, sketch, design, deterministic, check)
+    request = Request(target, arch, defines, sketch, design, deterministic, check, device=device)
     return Kernel(artifact_bytes(path, text, request, cache), device, strided, text)

@@ -254,17 +254,18 @@ _FUNCTIONS = {
     "where.self where.ScalarOther where.ScalarSelf": where,
     "nan_to_num": nan_to_num,
     "clone alias detach lift_fresh_copy lift_fresh": same_value,
-    "_to_copy to _prims_convert_element_type": converted,
+    "_to_copy to prims.convert_element_type": converted,
 }
 
 
 def _overloads():
-    """All rows by the name of an overload, `aten.add.Tensor`: a name without an overload stands for all of them."""
+    """All rows by the name of an overload, `aten.add.Tensor`: a name without an overload stands for all of them, one without a library is
+    ATen's."""
     table = {}
     for source in (_MAPS, _FUNCTIONS, importer_views.ROWS, importer_folds.ROWS, importer_windows.ROWS):
         for names, row in source.items():
             for name in names.split():
-                table[f"aten.{name}"] = row
+                table[name if name.startswith("prims.") else f"aten.{name}"] = row
     return table
 
 
