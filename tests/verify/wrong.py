@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Wrong sketches of operators that update in place, scan, quantise, choose, gather, mask, convolve and give several results: `verify` accepts none.
+"""Wrong sketches of operators that update in place, scan, quantise, choose, gather, mask, convolve, normalise, count and give several results, and such as are wrong
+at few sizes: `verify` accepts none.
 
     wrong.py SKETCHC [--all]
 
@@ -116,6 +117,73 @@ for j in range(N):
     r = cumsum(x, axis=0)
     store(y -> Y[i, :])
     store(r -> R[i, :])"""),
+    "twice": ("symbols: M, N;\ntensors: X[M, N]: f32, Y[M, N]: f32, Z[M]: f32;", "Y = X * 2\nZ = sum(X, axis=1)", "M=6, N=200; X: normal(0, 1)", """for i in range(M):
+    z = alloc([], init=0)
+    for j in range(ceil(N, 32)):
+        x = alloc([32])
+        load(X[i, j*32:(j+1)*32] -> x)
+        y = x * 2
+        store(y -> Y[i, j*32:(j+1)*32])
+        z += sum(x, axis=0)
+    store(z -> Z[i])"""),
+    "inverse": ("symbols: N;\ntensors: X[N]: f32, Y[N]: f32;", "Y = 1 / X", "N=300; X: uniform(1, 2)", """for i in range(ceil(N, 64)):
+    x = alloc([64])
+    load(X[i*64:(i+1)*64] -> x)
+    y = 1 / x
+    store(y -> Y[i*64:(i+1)*64])"""),
+    "clipped": ("symbols: N;\ntensors: X[N]: f32, Y[N]: f32;", "Y = max(X, 0)", "N=300; X: normal(0, 1)", """for i in range(ceil(N, 64)):
+    x = alloc([64])
+    load(X[i*64:(i+1)*64] -> x)
+    y = max(x, 0)
+    store(y -> Y[i*64:(i+1)*64])"""),
+    "positions": ("symbols: M, N;\ntensors: X[M, N]: f32, Y[M, N]: f32;", "Y = X * cast(iota([M, N], axis=1), dtype=f32)", "M=3, N=200; X: normal(0, 1)", """for i in range(M):
+    x = alloc([N])
+    load(X[i, :] -> x)
+    y = x * cast(iota([N], axis=0), dtype=f32)
+    store(y -> Y[i, :])"""),
+    "normed": ("symbols: M, N;\ntensors: X[M, N]: f32, Y[M, N]: f32;", "C = X - mean(X, axis=1, keepdim=true)\nY = C * rsqrt(mean(C * C, axis=1, keepdim=true) + 0.00001)", "M=6, N=200; X: normal(0, 1)", """for i in range(M):
+    x = alloc([N])
+    load(X[i, :] -> x)
+    c = x - sum(x, axis=0) / N
+    y = c * rsqrt(sum(c * c, axis=0) / N + 0.00001)
+    store(y -> Y[i, :])"""),
+    "moments": ("symbols: M, N, N >= 1;\ntensors: X[M, N]: f32, V[M]: f32;", "C = X - mean(X, axis=1, keepdim=true)\nV = mean(C * C, axis=1)", "M=6, N=200; X: normal(0, 1)", """for i in range(M):
+    x = alloc([N])
+    load(X[i, :] -> x)
+    c = x - sum(x, axis=0) / N
+    v = sum(c * c, axis=0) / N
+    store(v -> V[i])"""),
+    "counted": ("symbols: N, V;\ntensors: I[N]: i32, Y[V]: i32;", "Y[v] = sum(n in 0:N, cast(I[n] == v, dtype=i32))", "N=300, V=40; I: randint(0, V)", """for v in range(V):
+    zero = alloc([], dtype=i32, init=0)
+    store(zero -> Y[v])
+for n in range(ceil(N, 32)):
+    at = alloc([32])
+    load(I[n*32:(n+1)*32] -> at)
+    one = alloc([32], dtype=i32, init=1)
+    store(one -> Y[at], mode=add)"""),
+    "looked_up": ("symbols: N, V, V >= 1;\ntensors: I[N]: i32, W[V]: f32, Y[N]: f32;", "Y[n] = W[I[n]]", "N=300, V=40; I: randint(0, V); W: normal(0, 1)", """for n in range(ceil(N, 32)):
+    at = alloc([32])
+    load(I[n*32:(n+1)*32] -> at)
+    w = alloc([32])
+    load(W[at] -> w)
+    store(w -> Y[n*32:(n+1)*32])"""),
+    "masked_mean": ("symbols: M, N;\ntensors: X[M, N]: f32, K[M, N]: bool, Y[M]: f32;", "Y = sum(where(K, X, 0), axis=1) / max(sum(cast(K, dtype=f32), axis=1), 1)", "M=6, N=200; X: normal(0, 1); K: randint(0, 2)", """for i in range(M):
+    x = alloc([N])
+    load(X[i, :] -> x)
+    k = alloc([N])
+    load(K[i, :] -> k)
+    y = sum(where(k, x, 0), axis=0) / max(sum(cast(k, dtype=f32), axis=0), 1)
+    store(y -> Y[i])"""),
+    "first_best": ("symbols: M, N, N <= 4096;\ntensors: X[M, N]: f32, I[M]: i64;", "I = argmax(X, axis=1)", "M=40, N=90; X: normal(0, 1)", """for i in range(M):
+    x = alloc([N])
+    load(X[i, :] -> x)
+    k = argmax(x, axis=0)
+    store(k -> I[i])"""),
+    "positive": ("symbols: M, N;\ntensors: X[M, N]: f32, Y[M, N]: f32;", "Y = X / sum(abs(X), axis=1, keepdim=true)", "M=6, N=200; X: uniform(1, 2)", """for i in range(M):
+    x = alloc([N])
+    load(X[i, :] -> x)
+    y = x / sum(abs(x), axis=0)
+    store(y -> Y[i, :])"""),
 }
 # what is wrong: operator, and what is put in place of what
 WRONG = {
@@ -174,6 +242,29 @@ WRONG = {
     "not sorted": ("sorted", "y = sort(x, axis=0)", "y = x + 0"),
     "sums of what is sorted": ("sorted", "r = cumsum(x, axis=0)", "r = cumsum(y, axis=0)"),
     "sums without their own": ("sorted", "r = cumsum(x, axis=0)", "r = cumsum(x, axis=0, exclusive=true)"),
+    "wrong where two sizes are equal": ("twice", "y = x * 2", "y = x * (2 + (1 - min(abs(M - N), 1)))"),
+    "its second result wrong where two sizes are equal": ("twice", "z += sum(x, axis=0)", "z += sum(x, axis=0) * (1 + (1 - min(abs(M - N), 1)))"),
+    "wrong where one size is the next of the other": ("twice", "y = x * 2", "y = x * (2 + (1 - min(abs(M + 1 - N), 1)))"),
+    "wrong where one size is twice the other and one": ("twice", "y = x * 2", "y = x * (2 + (1 - min(abs(2 * M + 1 - N), 1)))"),
+    "wrong where one size is a multiple of the other": ("twice", "y = x * 2", "y = x * (2 + (1 - min(N % max(M, 1), 1)))"),
+    "wrong for rows of one element": ("twice", "y = x * 2", "y = x * (2 + 1 // N)"),
+    "its second result wrong for one row": ("twice", "z += sum(x, axis=0)", "z += sum(x, axis=0) * (1 + 1 // M)"),
+    "the rest of an odd number of blocks twice": ("twice", "z += sum(x, axis=0)", "z += sum(x, axis=0) * (1 + (ceil(N, 32) % 2) * min(N % 32, 1) * (1 - min(ceil(N, 32) - 1 - j, 1)))"),
+    "the last of an odd number of blocks left out": ("twice", "range(ceil(N, 32))", "range(ceil(N, 32) // 2 * 2)"),
+    "32 blocks at most": ("twice", "range(ceil(N, 32))", "range(min(ceil(N, 32), 32))"),
+    "takes -0 for 0": ("inverse", "1 / x", "1 / (x + 0)"),
+    "no number above 3.3e38": ("clipped", "max(x, 0)", "min(max(x, 0), 3.3e38)"),
+    "positions of 16-bit floats": ("positions", "cast(iota([N], axis=0), dtype=f32)", "cast(cast(iota([N], axis=0), dtype=f16), dtype=f32)"),
+    "another epsilon": ("normed", "0.00001", "0.000011"),
+    "no epsilon": ("normed", " + 0.00001", ""),
+    "epsilon behind the root": ("normed", "rsqrt(sum(c * c, axis=0) / N + 0.00001)", "1 / (sqrt(sum(c * c, axis=0) / N) + 0.00001)"),
+    "squares less the square of a mean near 0": ("moments", "v = sum(c * c, axis=0) / N", "v = sum(x * x, axis=0) / N - (sum(x, axis=0) / N) * (sum(x, axis=0) / N)"),
+    "counts equal indices once": ("counted", "mode=add", "mode=max"),
+    "never the last of a table": ("looked_up", "load(W[at] -> w)", "load(W[min(at, max(V - 2, 0))] -> w)"),
+    "divides by none where all are masked": ("masked_mean", "max(sum(cast(k, dtype=f32), axis=0), 1)", "sum(cast(k, dtype=f32), axis=0)"),
+    "the last of equals that data seldom have": ("first_best", "k = argmax(x, axis=0)", "k = N - 1 - argmax(flip(x, axis=0), axis=0)"),
+    "sums without sizes of what is positive": ("positive", "abs(x)", "x"),
+    "divides by no zero": ("positive", "sum(abs(x), axis=0)", "max(sum(abs(x), axis=0), 1e-12)"),
 }
 
 
