@@ -29,6 +29,7 @@ static void put_notes(const sketchc_unit *unit, const PredictedLaunch *p, Str *o
     const CostLaunch *l = &p->launch;
     if (p->rows_together > 1) str_printf(out, "; tiles in groups of %lld rows", (long long)p->rows_together);
     if (l->exceptions) str_append(out, "; left out: what an earlier launch flags as an exception");
+    if (l->spilled > 0) str_printf(out, "; %.0f bytes of a thread have no registers and go to memory and back", l->spilled);
     for (unsigned i = 0; i < l->conflict_count; i++)
         if (!said_before(unit, l, i))
             str_printf(out, "; bank conflicts of degree %u at line %u", l->conflicts[i].degree,
@@ -69,8 +70,8 @@ static void put_launch_json(const sketchc_unit *unit, const PredictedLaunch *p, 
                l->shared, l->instructions);
     str_printf(out, ",\"blocks\":%.0f,\"threads\":%lld,\"shared_bytes\":%lld,\"blocks_per_sm\":%lld,\"limit\":\"%s\"", l->blocks,
                (long long)l->threads, (long long)l->shared_bytes, (long long)e->blocks_per_sm, e->limit);
-    str_printf(out, ",\"exceptions\":%u,\"unchecked\":%u,\"shared_least\":%.0f,\"conflicts\":[", l->exceptions, l->unchecked,
-               l->shared_least);
+    str_printf(out, ",\"spilled\":%.0f,\"exceptions\":%u,\"unchecked\":%u,\"shared_least\":%.0f,\"conflicts\":[", l->spilled, l->exceptions,
+               l->unchecked, l->shared_least);
     for (unsigned i = 0; i < l->conflict_count; i++)
         str_printf(out, "%s{\"op\":\"%s\",\"line\":%u,\"degree\":%u,\"bytes\":%.0f}", i ? "," : "",
                    ir_op_info(l->conflicts[i].op->opcode)->name, api_line_of(unit, l->conflicts[i].op->span), l->conflicts[i].degree,

@@ -51,6 +51,7 @@ typedef struct {
     double shared_least;                    /* what threads' accesses would take of it without conflicts */
     CostConflict conflicts[COST_CONFLICTS]; /* the worst */
     unsigned conflict_count;
+    double spilled;         /* bytes of a thread that registers have no room for, in a loop that runs them to memory and back */
     unsigned unchecked;     /* accesses to shared memory at addresses that are not known */
     unsigned exceptions;    /* parts behind flags of earlier launches, which were left out */
     double instructions;    /* warp instructions */

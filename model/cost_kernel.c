@@ -2,6 +2,7 @@
 
 #include "banks.h"
 #include "gpu.h"
+#include "registers.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,7 +12,8 @@ enum {
     UNROLLED = 4,
     REGISTERS_ELSE = 20,
     REGISTERS_LEAST = 40,
-    INNER = 8, /* indices of a map's inner axis that are walked, at most */
+    REGISTERS_FIXED = 8, /* where the assembler has few: measured, it finds room for the rest of the addresses among the fragments */
+    INNER = 8,           /* indices of a map's inner axis that are walked, at most */
     TABLE = 1 << 12,
     WGMMA_ROWS = 64,
     FACTOR_BYTES = 32,      /* of a factor of wgmma along k */
@@ -85,6 +87,7 @@ typedef struct {
     int64_t inner, walked; /* index along it, of so many */
     bool barrier;          /* in the loop body that is walked */
     int64_t fragments[2];  /* 32-bit registers of the two largest */
+    Registers registers;   /* of all that are live */
 } Count;
 
 /* ---- Values ---- */
@@ -743,7 +746,18 @@ static bool walk_op(Count *c, const IrOp *op) {
     }
 }
 
+/* What a block has no registers for goes to local memory and comes back, each time it runs. */
+static void spill(Count *c, const IrBlock *block) {
+    double spilled = (double)registers_spilled(&c->registers, block);
+    if (spilled <= 0) return;
+    double threads = c->times * c->blocks * count_active(c);
+    c->out->l2 += 2 * spilled * BANK_BYTES * threads;
+    c->out->instructions += 2 * spilled * threads / WARP;
+    if (spilled * BANK_BYTES > c->out->spilled) c->out->spilled = spilled * BANK_BYTES;
+}
+
 static bool walk(Count *c, const IrBlock *block) {
+    spill(c, block);
     for (const IrOp *op = block->first; op; op = op->next)
         if (!walk_op(c, op)) return false;
     return true;
@@ -843,6 +857,13 @@ static bool walk_blocks(Count *c, unsigned count) {
     return walk_blocks(c, UNEVEN_BLOCKS);
 }
 
+/* The assembler keeps to what lets as many blocks fit as were promised, one at least. */
+static int64_t most_registers(const CostMachine *machine, const IrFunc *f, size_t threads) {
+    int64_t promised = ir_func_int(f, IR_FN_MIN_BLOCKS, 1);
+    int64_t most = machine->registers_sm / ((int64_t)threads * (promised > 0 ? promised : 1)) / 8 * 8;
+    return most > 255 ? 255 : most;
+}
+
 bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void *ctx, bool flagged, CostLaunch *launch) {
     Count c = {.machine = machine, .f = f, .symbol = symbol, .ctx = ctx, .flagged = flagged, .out = launch, .turns = 1};
     int64_t grid[3], warps = ir_func_int(f, IR_FN_NUM_WARPS, 1);
@@ -862,12 +883,10 @@ bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void 
     c.params = ARENA_ARRAY(c.arena, Traffic, f->param_count + 1);
     c.active = ARENA_ARRAY(c.arena, bool, c.threads);
     memset(c.active, 1, c.threads * sizeof *c.active);
+    int64_t most = most_registers(machine, f, c.threads);
+    c.registers = registers_count(c.arena, f, most - REGISTERS_FIXED);
     bool ok = c.grid <= 0 || (bind_params(&c) && walk_blocks(&c, 1));
     launch->registers = 24 + c.fragments[0] + c.fragments[1];
-    /* The assembler keeps to what lets as many blocks fit as were promised, one at least. */
-    int64_t promised = ir_func_int(f, IR_FN_MIN_BLOCKS, 1);
-    int64_t most = machine->registers_sm / ((int64_t)c.threads * (promised > 0 ? promised : 1)) / 8 * 8;
-    if (most > 255) most = 255;
     if (launch->registers > most) launch->registers = most;
     limit_in_flight(&c);
     if (ok) sum_up(&c);
