@@ -187,9 +187,8 @@ static void widest_align(const IrBlock *block, int64_t *align) {
     }
 }
 
-int64_t module_shared_align(const IrModule *m) {
+int64_t plan_shared_align(const IrPlan *plan) {
     int64_t align = 128;
-    for (const IrFunc *f = m->first; f; f = f->next)
-        if (f->level == IR_LEVEL_KERNEL) widest_align(f->body, &align);
+    for (size_t i = 0; i < plan->func_count; i++) widest_align(plan->funcs[i]->body, &align);
     return align;
 }

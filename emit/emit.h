@@ -5,6 +5,7 @@
 
 #include "diag.h"
 #include "ir.h"
+#include "plan.h"
 #include "support.h"
 
 typedef struct {
@@ -34,8 +35,8 @@ typedef bool EmitFunction(const IrModule *m, const EmitOptions *options, Str *ou
 #include "targets.def"
 #undef EMIT_FORM
 
-/* The symbol under which a function, and the step that it is a version of, stand in the code. */
-const char *emit_entry_name(Arena *arena, const IrFunc *f);
-const char *emit_step_name(Arena *arena, const IrFunc *f);
+/* The symbols under which a function and a step of the plan stand in the code. */
+const char *emit_entry_name(Arena *arena, const IrPlan *plan, const IrFunc *f);
+const char *emit_step_name(Arena *arena, const IrPlan *plan, const IrStep *step);
 
 #endif

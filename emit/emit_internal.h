@@ -78,8 +78,8 @@ uint64_t wgmma_descriptor(const IrOp *op, unsigned which);
 /* A factor's offset less what is fixed of it, which is added to *descriptor in its unit of 16 bytes: the steps of a stage are one sum apart
  * there, and a shift and a mask each otherwise. The rest is never negative. */
 const IrValue *wgmma_offset(const IrOp *op, unsigned which, uint64_t *descriptor);
-/* Bytes that the shared memory of the module's kernels must be aligned to. */
-int64_t module_shared_align(const IrModule *m);
+/* Bytes that the shared memory of the plan's kernels must be aligned to. */
+int64_t plan_shared_align(const IrPlan *plan);
 const AtomInfo *atom_of(const IrOp *op); /* null: it is no instruction of atoms.def */
 
 /* One operand class of an atom: `count` registers of `dtype`; shared: a (pointer, offset) pair. */

@@ -186,23 +186,23 @@ static bool is_alike(Arena *arena, const char *other, const char *text, const ch
     return strcmp(other, text) != 0 && strcmp(name_legal(arena, other), legal) == 0;
 }
 
-/* The symbol of a function or step of the module, one for one text: what is cut where another name of the module then is the same ends in a hash of the whole. */
-static const char *symbol_of(Arena *arena, const IrModule *m, const char *text) {
+/* The symbol of a function or step of the plan, one for one text: what is cut where another name of the plan then is the same ends in a hash of the whole. */
+static const char *symbol_of(Arena *arena, const IrPlan *plan, const char *text) {
     const char *legal = name_legal(arena, text);
     bool alike = false;
     char hash[33];
     if (!is_cut(text)) return legal;
-    for (const IrFunc *f = m->first; f && !alike; f = f->next)
-        alike = is_alike(arena, f->name, text, legal) || is_alike(arena, ir_func_kernel(f), text, legal);
+    for (size_t i = 0; i < plan->func_count && !alike; i++) alike = is_alike(arena, plan->funcs[i]->name, text, legal);
+    for (size_t i = 0; i < plan->step_count && !alike; i++) alike = is_alike(arena, plan->steps[i].name, text, legal);
     if (!alike) return legal;
     hash128_hex(hash128(text, strlen(text), (Hash128){0}), hash);
     return arena_printf(arena, "%.*s_%.8s", NAME_MAX_LENGTH - 11, legal, hash);
 }
 
-const char *emit_entry_name(Arena *arena, const IrFunc *f) {
-    return symbol_of(arena, f->module, f->name);
+const char *emit_entry_name(Arena *arena, const IrPlan *plan, const IrFunc *f) {
+    return symbol_of(arena, plan, f->name);
 }
 
-const char *emit_step_name(Arena *arena, const IrFunc *f) {
-    return symbol_of(arena, f->module, ir_func_kernel(f));
+const char *emit_step_name(Arena *arena, const IrPlan *plan, const IrStep *step) {
+    return symbol_of(arena, plan, step->name);
 }

@@ -69,10 +69,6 @@ bool ir_func_is_cuda(const IrFunc *f) {
     return ir_func_enum(f, IR_FN_TARGET) == IR_TARGET_CUDA;
 }
 
-const char *ir_func_kernel(const IrFunc *f) {
-    return ir_func_str(f, IR_FN_KERNEL, f->name);
-}
-
 /* ---- Setting ---- */
 
 static IrAttr *slot(IrFunc *f, unsigned attr) {

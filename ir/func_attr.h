@@ -59,7 +59,5 @@ void ir_func_set_ints(IrFunc *f, IrFuncInts attr, size_t count, const int64_t *v
 int64_t ir_func_cluster(const IrFunc *f);
 /* Is it for GPUs (attribute target)? */
 bool ir_func_is_cuda(const IrFunc *f);
-/* The name of the step that it is a version of (attribute kernel): without one its own. */
-const char *ir_func_kernel(const IrFunc *f);
 
 #endif

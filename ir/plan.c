@@ -2,6 +2,14 @@
 
 #include <string.h>
 
+const char *ir_step_name(const IrFunc *f) {
+    return ir_func_str(f, IR_FN_KERNEL, f->name);
+}
+
+bool ir_step_is_set(const IrFunc *f) {
+    return ir_func_has(f, IR_FN_KERNEL);
+}
+
 int64_t ir_step_order(const IrFunc *f) {
     return ir_func_int(f, IR_FN_STEP, 0);
 }
@@ -18,7 +26,7 @@ void ir_step_set(IrFunc *f, const char *step, int64_t order) {
 /* ---- The plan ---- */
 
 static IrStep *step_of(IrPlan *plan, Arena *arena, const IrFunc *f, size_t functions) {
-    const char *name = ir_func_kernel(f);
+    const char *name = ir_step_name(f);
     for (size_t i = 0; i < plan->step_count; i++)
         if (strcmp(plan->steps[i].name, name) == 0) return &plan->steps[i];
     IrStep *step = &plan->steps[plan->step_count++];
@@ -53,13 +61,23 @@ IrPlan ir_plan(Arena *arena, const IrModule *m, unsigned levels) {
         functions += (f->level & levels) != 0;
         params += f->level & levels ? f->param_count : 0;
     }
-    IrPlan plan = {.steps = ARENA_ARRAY(arena, IrStep, functions), .workspaces = ARENA_ARRAY(arena, IrWorkspace, params)};
+    IrPlan plan = {.funcs = ARENA_ARRAY(arena, IrFunc *, functions),
+                   .steps = ARENA_ARRAY(arena, IrStep, functions),
+                   .workspaces = ARENA_ARRAY(arena, IrWorkspace, params)};
     for (IrFunc *f = m->first; f; f = f->next) {
         if (!(f->level & levels)) continue;
         IrStep *step = step_of(&plan, arena, f, functions);
+        plan.funcs[plan.func_count++] = f;
         step->versions[step->version_count++] = f;
         add_workspaces(&plan, f);
     }
     sort(&plan);
     return plan;
+}
+
+const IrStep *ir_plan_step(const IrPlan *plan, const IrFunc *f) {
+    const char *name = ir_step_name(f);
+    const IrStep *step = plan->steps;
+    while (strcmp(step->name, name) != 0) step++;
+    return step;
 }

@@ -1,5 +1,6 @@
 /* Questions about ops, values and functions that passes and the designer ask (query.h). */
 #include "query.h"
+#include "plan.h"
 
 #include <string.h>
 
@@ -93,7 +94,7 @@ bool is_stored_to(IrValue *tensor) {
 }
 
 bool is_same_kernel(const IrFunc *f, const IrFunc *g) {
-    return f == g || strcmp(ir_func_kernel(f), ir_func_kernel(g)) == 0;
+    return f == g || strcmp(ir_step_name(f), ir_step_name(g)) == 0;
 }
 
 unsigned count_versions(const IrFunc *f) {

@@ -19,7 +19,7 @@ FOLDERS = ["api", "emit", "frontend", "graph", "ir", "model", "passes", "runtime
 ROW = re.compile(r'^(IR_FN_\w+_ROW\((\w+), "\w+", [^,"]+, )"([^"]*)", "([^"]*)"', re.M)
 SETS = re.compile(r"\bir_func_set_\w+\((?:[^,;]|\([^)]*\))+?, ([^,;]*(?:\bIR_FN_\w+)[^,;]*),")
 NAME = re.compile(r"\bIR_FN_(\w+)")
-ASKS = {"ir_func_cluster": "CLUSTER", "ir_func_is_cuda": "TARGET", "ir_func_kernel": "KERNEL", "ir_step_order": "STEP", "is_same_kernel": "KERNEL"}
+ASKS = {"ir_func_cluster": "CLUSTER", "ir_func_is_cuda": "TARGET", "ir_step_name": "KERNEL", "ir_step_is_set": "KERNEL", "ir_step_order": "STEP", "is_same_kernel": "KERNEL"}
 
 
 def uses(root: pathlib.Path) -> tuple[dict[str, set[str]], dict[str, set[str]]]:

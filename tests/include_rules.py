@@ -71,8 +71,10 @@ FOREIGN = [
 # Words that one source alone of a folder may use: folder, source, words, why.
 WORDS = [("passes/", "passes/analysis/sizes.c", r"\b(IrCase|case_count|case_symbol)\b",
           "passes/analysis/sizes.h gives the sizes to optimise for"),
-         *[(folder, "ir/plan.c", r"\bIR_FN_STEP\b", "ir/plan.h has the order of steps")
+         *[(folder, "ir/plan.c", r"\bIR_FN_(STEP|KERNEL)\b", "ir/plan.h has the steps, their names and their order")
            for folder in ("passes/", "emit/", "api/", "model/", "verify/", "ir/")],
+         ("emit/", "ir/plan.c", r"\bis_same_kernel\b|level [!=]= IR_LEVEL_KERNEL",
+          "emitters walk the plan (ir/plan.h)"),
          *[(folder, "model/gpu.h", r"\b(WARP|WARPGROUP|BANKS|BANK_BYTES|PIECE_BYTES|LINE_BYTES|SYSTEM_BYTES) = \d",
             "model/gpu.h gives its value") for folder in ("passes/", "model/")]]
 NO_CIRCLE = ["api"]  # folders in which no file calls what calls it

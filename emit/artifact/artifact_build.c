@@ -14,6 +14,7 @@ typedef struct {
     const ArtifactSpec *spec;
     const char *error;
     VEC(ArtifactParam) params;
+    IrPlan plan;
 } Build;
 
 static void fail(Build *b, const char *format, const char *name) {
@@ -36,11 +37,6 @@ static const Aff *move_formula(Build *b, const Aff *e, const char *name) {
 static const Aff *grid_formula(Build *b, const IrFunc *f, IrFuncAff axis) {
     const Aff *blocks = ir_func_aff(f, axis);
     return blocks ? move_formula(b, blocks, f->name) : aff_const(b->a->affs, 1);
-}
-
-static const IrFunc *next_kernel(const IrFunc *f) {
-    while (f && f->level != IR_LEVEL_KERNEL) f = f->next;
-    return f;
 }
 
 /* ---- Parameters ---- */
@@ -130,16 +126,18 @@ static bool has_param(const Build *b, const char *name) {
 }
 
 static void build_kind(Build *b, IrParamKind kind) {
-    for (const IrFunc *f = next_kernel(b->spec->kernels->first); f; f = next_kernel(f->next))
+    for (size_t k = 0; k < b->plan.func_count; k++) {
+        const IrFunc *f = b->plan.funcs[k];
         for (unsigned i = 0; i < f->param_count; i++)
             if (f->params[i].kind == kind && !has_param(b, f->params[i].name)) build_param(b, f, i);
+    }
 }
 
 /* The union over all kernels, kind by kind, each in declared order. */
 static void build_params(Build *b) {
-    IrPlan plan = ir_plan(b->arena, b->spec->kernels, IR_LEVEL_KERNEL);
+    const IrPlan *plan = &b->plan;
     for (unsigned kind = IR_PARAM_TENSOR; kind < IR_PARAM_WORKSPACE; kind++) build_kind(b, (IrParamKind)kind);
-    for (size_t i = 0; i < plan.workspace_count; i++) build_param(b, plan.workspaces[i].func, plan.workspaces[i].param);
+    for (size_t i = 0; i < plan->workspace_count; i++) build_param(b, plan->workspaces[i].func, plan->workspaces[i].param);
     build_kind(b, IR_PARAM_MAP);
     b->a->params = b->params.data;
     b->a->param_count = b->params.len;
@@ -153,7 +151,7 @@ static void build_graph_names(Build *b) {
 }
 
 static void build_constraints(Build *b) {
-    const IrFunc *f = b->spec->signature ? b->spec->signature : next_kernel(b->spec->kernels->first);
+    const IrFunc *f = b->spec->signature ? b->spec->signature : b->plan.funcs[0];
     b->a->constraint_count = f->constraint_count;
     b->a->constraints = ARENA_ARRAY(b->arena, ArtifactConstraint, f->constraint_count + 1);
     for (size_t i = 0; i < f->constraint_count; i++) {
@@ -169,8 +167,7 @@ static void note_unordered(void *ctx, IrOp *op) {
 }
 
 static void build_order(Build *b) {
-    for (const IrFunc *f = next_kernel(b->spec->kernels->first); f; f = next_kernel(f->next))
-        ir_walk(f->body, note_unordered, &b->a->unordered);
+    for (size_t i = 0; i < b->plan.func_count; i++) ir_walk(b->plan.funcs[i]->body, note_unordered, &b->a->unordered);
 }
 
 /* ---- Steps ---- */
@@ -183,7 +180,7 @@ static void build_args(Build *b, const IrFunc *f, ArtifactVersion *v) {
 }
 
 static ArtifactVersion build_version(Build *b, const IrFunc *f) {
-    ArtifactVersion v = {.entry = emit_entry_name(b->arena, f), .guard = move_formula(b, f->guard, f->name)};
+    ArtifactVersion v = {.entry = emit_entry_name(b->arena, &b->plan, f), .guard = move_formula(b, f->guard, f->name)};
     bool cuda = b->spec->target == ARTIFACT_CUDA;
     static const IrFuncAff axes[3] = {IR_FN_GRID_X, IR_FN_GRID_Y, IR_FN_GRID_Z};
     for (int i = 0; i < 3; i++) v.grid[i] = cuda ? grid_formula(b, f, axes[i]) : aff_const(b->a->affs, 1);
@@ -204,7 +201,7 @@ static ArtifactVersion build_version(Build *b, const IrFunc *f) {
 }
 
 static void build_step(Build *b, const IrStep *from, ArtifactStep *step) {
-    *step = (ArtifactStep){.kind = ARTIFACT_KERNEL, .name = emit_step_name(b->arena, from->versions[0])};
+    *step = (ArtifactStep){.kind = ARTIFACT_KERNEL, .name = emit_step_name(b->arena, &b->plan, from)};
     step->versions = ARENA_ARRAY(b->arena, ArtifactVersion, ARTIFACT_MAX_VERSIONS);
     if (from->version_count > ARTIFACT_MAX_VERSIONS) fail(b, "the step '%s' has more than four versions", step->name);
     for (unsigned i = 0; i < from->version_count && !b->error; i++)
@@ -212,10 +209,8 @@ static void build_step(Build *b, const IrStep *from, ArtifactStep *step) {
 }
 
 static void build_steps(Build *b) {
-    IrPlan plan = ir_plan(b->arena, b->spec->kernels, IR_LEVEL_KERNEL);
-    b->a->steps = ARENA_ARRAY(b->arena, ArtifactStep, plan.step_count + 1);
-    for (size_t i = 0; i < plan.step_count && !b->error; i++) build_step(b, &plan.steps[i], &b->a->steps[b->a->step_count++]);
-    if (!plan.step_count) fail(b, "the module '%s' holds no kernel", b->spec->name);
+    b->a->steps = ARENA_ARRAY(b->arena, ArtifactStep, b->plan.step_count + 1);
+    for (size_t i = 0; i < b->plan.step_count && !b->error; i++) build_step(b, &b->plan.steps[i], &b->a->steps[b->a->step_count++]);
 }
 
 /* ---- The rest ---- */
@@ -268,7 +263,8 @@ Artifact *artifact_from_module(Arena *arena, const ArtifactSpec *spec, const cha
                     .name = arena_strdup(arena, spec->name),
                     .arch = arena_strdup(arena, spec->arch),
                     .tool_version = arena_strdup(arena, spec->tool_version)};
-    if (!next_kernel(spec->kernels->first)) fail(&b, "the module '%s' holds no kernel", spec->name);
+    b.plan = ir_plan(arena, spec->kernels, IR_LEVEL_KERNEL);
+    if (!b.plan.func_count) fail(&b, "the module '%s' holds no kernel", spec->name);
     if (!b.error) build_params(&b);
     if (!b.error) build_graph_names(&b);
     if (!b.error) build_constraints(&b);

@@ -7,9 +7,9 @@
 
 /* All versions of a step are handed its tensors by one caller: read only is what none of them writes
  * (one for extents that cannot occur is empty and writes nothing). */
-static bool read_only_in_step(const IrFunc *f, unsigned i) {
-    for (const IrFunc *g = f->module->first; g; g = g->next) {
-        if (g->level != IR_LEVEL_KERNEL || !is_same_kernel(g, f)) continue;
+static bool read_only_in_step(const IrStep *step, const IrFunc *f, unsigned i) {
+    for (unsigned v = 0; v < step->version_count; v++) {
+        const IrFunc *g = step->versions[v];
         for (unsigned k = 0; k < g->param_count; k++)
             if (strcmp(g->params[k].name, f->params[i].name) == 0 && !param_is_read_only(g, k)) return false;
     }
@@ -20,7 +20,7 @@ static const char *param_type(CPrinter *p, const IrFunc *f, unsigned i, bool res
     const IrValue *v = f->body->args[i];
     if (f->params[i].kind == IR_PARAM_MAP) return "const __grid_constant__ TensorMap";
     if (v->type->kind != IR_TYPE_PTR) return v->type->is_index ? p->dialect->index_type : c_type(p, v->type->dtype);
-    return arena_printf(p->arena, "%s%s *%s", read_only_in_step(f, i) ? "const " : "", c_type(p, v->type->dtype),
+    return arena_printf(p->arena, "%s%s *%s", read_only_in_step(ir_plan_step(&p->plan, f), f, i) ? "const " : "", c_type(p, v->type->dtype),
                         restricted && !param_is_shared(f, i) ? p->dialect->restrict_word : "");
 }
 
@@ -132,7 +132,7 @@ static bool has_parallel(const IrBlock *block) {
 void c_print_body(CPrinter *p, const IrFunc *f) {
     c_plan(p, f);
     if (p->dialect->gpu && block_uses_shared(f->body)) {
-        c_line(p, "extern __shared__ __align__(%lld) unsigned char smem[];", (long long)module_shared_align(p->module));
+        c_line(p, "extern __shared__ __align__(%lld) unsigned char smem[];", (long long)plan_shared_align(&p->plan));
         p->smem_declared = true;
         declare_met(p, f);
     } else if (!p->dialect->gpu && !has_parallel(f->body) && block_uses_shared(f->body)) {
@@ -175,18 +175,6 @@ void c_print_checks(CPrinter *p, const IrFunc *f, const char *action) {
     print_conditions(p, conditions.data, conditions.len, action);
 }
 
-bool c_first_of_step(const IrFunc *f) {
-    for (const IrFunc *g = f->module->first; g != f; g = g->next)
-        if (g->level == IR_LEVEL_KERNEL && is_same_kernel(g, f)) return false;
-    return true;
-}
-
-const IrFunc *c_next_version(const IrFunc *f) {
-    for (const IrFunc *g = f->next; g; g = g->next)
-        if (g->level == IR_LEVEL_KERNEL && is_same_kernel(g, f)) return g;
-    return NULL;
-}
-
 /* ---- The module ---- */
 
 bool c_emit(const IrModule *m, const CDialect *dialect, const EmitOptions *options, Str *out, DiagList *diags) {
@@ -194,9 +182,8 @@ bool c_emit(const IrModule *m, const CDialect *dialect, const EmitOptions *optio
     Str body;
     str_init(&body);
     CPrinter p = {.arena = scratch, .dialect = dialect, .module = m, .options = options, .diags = diags, .out = &body};
-    size_t functions = 0;
-    for (const IrFunc *f = m->first; f; f = f->next) functions += f->level == IR_LEVEL_KERNEL;
-    if (!functions) c_fail(&p, NULL, "a module without kernel functions");
+    p.plan = ir_plan(scratch, m, IR_LEVEL_KERNEL);
+    if (!p.plan.func_count) c_fail(&p, NULL, "a module without kernel functions");
     if (!p.failed) dialect->print(&p);
     if (!p.failed) {
         Str head;

@@ -100,6 +100,7 @@ typedef struct CPrinter {
     Arena *arena;
     const CDialect *dialect;
     const IrModule *module;
+    IrPlan plan;
     const IrFunc *func;
     const char *met; /* the parity of each cluster.meet, a bit each */
     const EmitOptions *options;
@@ -236,8 +237,6 @@ void c_enter(CPrinter *p, const IrFunc *f);
 void c_print_body(CPrinter *p, const IrFunc *f); /* between the function's braces */
 /* The conditions under which a launch is refused, each an `if` with `action`. */
 void c_print_checks(CPrinter *p, const IrFunc *f, const char *action);
-bool c_first_of_step(const IrFunc *f);
-const IrFunc *c_next_version(const IrFunc *f); /* of the same step; null: none */
 bool c_emit(const IrModule *m, const CDialect *dialect, const EmitOptions *options, Str *out, DiagList *diags);
 
 /* c_launch.c */

@@ -214,7 +214,7 @@ static void print_cooperative(CPrinter *p, const IrFunc *f, const char *grid, co
 }
 
 static void print_launch(CPrinter *p, const IrFunc *f) {
-    const char *grid = print_grid(p, f), *entry = emit_entry_name(p->arena, f);
+    const char *grid = print_grid(p, f), *entry = emit_entry_name(p->arena, &p->plan, f);
     int64_t shared = ir_func_int(f, IR_FN_SHARED_BYTES, 0);
     const char *bytes = c_int_text(p, shared);
     /* up to 48 KiB need no attribute */
@@ -229,17 +229,18 @@ static void print_launch(CPrinter *p, const IrFunc *f) {
     c_line(p, "return cudaGetLastError();");
 }
 
-static void print_launcher(CPrinter *p, const IrFunc *first) {
+static void print_launcher(CPrinter *p, const IrStep *step) {
+    const IrFunc *first = step->versions[0];
     c_enter(p, first);
-    const char *name = arena_printf(p->arena, "%s_launch", emit_step_name(p->arena, first));
+    const char *name = arena_printf(p->arena, "%s_launch", emit_step_name(p->arena, &p->plan, step));
     c_print_call(p, "extern \"C\" cudaError_t", name, c_parameters(p, first, false, "cudaStream_t stream"), ") {", false);
     p->indent++;
     c_print_checks(p, first, "return cudaErrorInvalidValue;");
     bool open = true;
-    unsigned version = 1;
-    for (const IrFunc *f = first; f && open; f = c_next_version(f), version++) {
+    for (unsigned v = 0; v < step->version_count && open; v++) {
+        const IrFunc *f = step->versions[v];
         c_enter(p, f);
-        const char *condition = version_condition(p, f, version);
+        const char *condition = version_condition(p, f, v + 1);
         if (condition) {
             c_line(p, "if (%s) {", condition);
             p->indent++;
@@ -259,10 +260,9 @@ static void print_launcher(CPrinter *p, const IrFunc *first) {
 void c_print_launchers(CPrinter *p) {
     str_append(p->out, "\n#ifndef __CUDACC_RTC__\n");
     const char *separator = "";
-    for (const IrFunc *f = p->module->first; f && !p->failed; f = f->next) {
-        if (f->level != IR_LEVEL_KERNEL || !c_first_of_step(f)) continue;
+    for (size_t i = 0; i < p->plan.step_count && !p->failed; i++) {
         str_append(p->out, separator);
-        print_launcher(p, f);
+        print_launcher(p, &p->plan.steps[i]);
         separator = "\n";
     }
     str_append(p->out, "#endif\n");

@@ -9,7 +9,7 @@ static void print_kernel(CPrinter *p, const IrFunc *f) {
     long long cluster = ir_func_cluster(f);
     const char *clusters = cluster > 1 ? arena_printf(p->arena, "__cluster_dims__(%lld, 1, 1) ", cluster) : "";
     const char *head = arena_printf(p->arena, "extern \"C\" __global__ void %s__launch_bounds__(%s)", clusters, bounds);
-    c_print_call(p, head, emit_entry_name(p->arena, f), c_parameters(p, f, true, NULL), ") {", true);
+    c_print_call(p, head, emit_entry_name(p->arena, &p->plan, f), c_parameters(p, f, true, NULL), ") {", true);
     p->indent++;
     c_print_body(p, f);
     p->indent--;
@@ -18,10 +18,9 @@ static void print_kernel(CPrinter *p, const IrFunc *f) {
 
 static void print(CPrinter *p) {
     const char *separator = "";
-    for (const IrFunc *f = p->module->first; f && !p->failed; f = f->next) {
-        if (f->level != IR_LEVEL_KERNEL) continue;
+    for (size_t i = 0; i < p->plan.func_count && !p->failed; i++) {
         str_append(p->out, separator);
-        print_kernel(p, f);
+        print_kernel(p, p->plan.funcs[i]);
         separator = "\n";
     }
     if (!p->options->no_launcher && !p->failed) c_print_launchers(p);

@@ -5,7 +5,7 @@
 
 static void print_version(CPrinter *p, const IrFunc *f) {
     c_enter(p, f);
-    c_print_call(p, "int", emit_entry_name(p->arena, f), c_parameters(p, f, true, NULL), ") {", false);
+    c_print_call(p, "int", emit_entry_name(p->arena, &p->plan, f), c_parameters(p, f, true, NULL), ") {", false);
     p->indent++;
     c_print_checks(p, f, "return 1;");
     for (unsigned i = 0; i < f->body->arg_count; i++) {
@@ -20,18 +20,20 @@ static void print_version(CPrinter *p, const IrFunc *f) {
 }
 
 /* The step chooses the first version whose guard holds. */
-static void print_step(CPrinter *p, const IrFunc *first) {
-    const char *step = emit_step_name(p->arena, first);
-    if (!c_next_version(first) && !first->guard && strcmp(step, emit_entry_name(p->arena, first)) == 0) return;
+static void print_step(CPrinter *p, const IrStep *of) {
+    const IrFunc *first = of->versions[0];
+    const char *step = emit_step_name(p->arena, &p->plan, of);
+    if (of->version_count == 1 && !first->guard && strcmp(step, emit_entry_name(p->arena, &p->plan, first)) == 0) return;
     c_enter(p, first);
     str_append_char(p->out, '\n');
     c_print_call(p, "int", step, c_parameters(p, first, true, NULL), ") {", false);
     p->indent++;
     bool open = true;
-    for (const IrFunc *f = first; f && open; f = c_next_version(f)) {
+    for (unsigned v = 0; v < of->version_count && open; v++) {
+        const IrFunc *f = of->versions[v];
         c_enter(p, f);
-        if (strcmp(step, emit_entry_name(p->arena, f)) == 0) c_fail(p, NULL, "a guarded version with the name of its step");
-        const char *call = arena_printf(p->arena, "%s", emit_entry_name(p->arena, f));
+        if (strcmp(step, emit_entry_name(p->arena, &p->plan, f)) == 0) c_fail(p, NULL, "a guarded version with the name of its step");
+        const char *call = arena_printf(p->arena, "%s", emit_entry_name(p->arena, &p->plan, f));
         const char *head = "return";
         if (f->guard) head = arena_printf(p->arena, "if (%s) return", c_guard(p, f));
         c_print_call(p, head, call, c_arguments(p, f), ");", false);
@@ -44,14 +46,12 @@ static void print_step(CPrinter *p, const IrFunc *first) {
 
 static void print(CPrinter *p) {
     const char *separator = "";
-    for (const IrFunc *f = p->module->first; f && !p->failed; f = f->next) {
-        if (f->level != IR_LEVEL_KERNEL) continue;
+    for (size_t i = 0; i < p->plan.func_count && !p->failed; i++) {
         str_append(p->out, separator);
-        print_version(p, f);
+        print_version(p, p->plan.funcs[i]);
         separator = "\n";
     }
-    for (const IrFunc *f = p->module->first; f && !p->failed; f = f->next)
-        if (f->level == IR_LEVEL_KERNEL && c_first_of_step(f)) print_step(p, f);
+    for (size_t i = 0; i < p->plan.step_count && !p->failed; i++) print_step(p, &p->plan.steps[i]);
 }
 
 /* A pass of gcc 12 that this file is compiled without, and what it gets wrong. */

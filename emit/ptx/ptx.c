@@ -89,8 +89,7 @@ static void ask_version(void *context, IrOp *op) {
 static const char *ptx_features(Job *j, const char *arch) {
     enum { FIRST_OF_SM_100 = 86 };
     unsigned version = 0, first = strtoul(arch + strlen("sm_"), NULL, 10) >= 100 ? FIRST_OF_SM_100 : 0;
-    for (IrFunc *f = j->ptx.module->first; f; f = f->next)
-        if (f->level == IR_LEVEL_KERNEL) ir_walk(f->body, ask_version, &version);
+    for (size_t i = 0; i < j->ptx.plan.func_count; i++) ir_walk(j->ptx.plan.funcs[i]->body, ask_version, &version);
     return version > first ? arena_printf(j->ptx.arena, "+ptx%u", version) : "";
 }
 
@@ -128,15 +127,11 @@ static void plant_fault(Ptx *p) {
 
 static bool lower(Job *j) {
     Ptx *p = &j->ptx;
-    size_t functions = 0;
     ptx_lines_begin(p);
-    for (const IrFunc *f = p->module->first; f; f = f->next) {
-        if (f->level != IR_LEVEL_KERNEL) continue;
-        functions++;
-        if (!ptx_function(p, f)) return false;
-    }
+    for (size_t i = 0; i < p->plan.func_count; i++)
+        if (!ptx_function(p, p->plan.funcs[i])) return false;
     ptx_lines_end(p);
-    if (!functions) ptx_fail(p, NULL, "a module without kernel functions");
+    if (!p->plan.func_count) ptx_fail(p, NULL, "a module without kernel functions");
     if (p->options->fault && strcmp(p->options->fault, "llvm-fatal") == 0) plant_fault(p);
     return !p->failed;
 }
@@ -230,7 +225,7 @@ static bool emit(const IrModule *m, const EmitOptions *options, Str *out, DiagLi
     ptx_reason[0] = 0;
     Job *job = ARENA_NEW(scratch, Job);
     job->want_llvm = want_llvm;
-    job->ptx = (Ptx){.arena = scratch, .module = m, .options = options, .diags = diags};
+    job->ptx = (Ptx){.arena = scratch, .module = m, .plan = ir_plan(scratch, m, IR_LEVEL_KERNEL), .options = options, .diags = diags};
     job->ptx.context = LLVMContextCreate();
     bool ok = run_guarded(job, &text);
     if (ok)

@@ -547,7 +547,7 @@ bool ptx_function(Ptx *p, const IrFunc *f) {
     LLVMTypeRef *types = ARENA_ARRAY(p->arena, LLVMTypeRef, n + 1);
     for (unsigned i = 0; i < n; i++) types[i] = param_type(p, f->body->args[i]->type);
     LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(p->context), types, n, false);
-    const char *name = emit_entry_name(p->arena, f);
+    const char *name = emit_entry_name(p->arena, &p->plan, f);
     p->function = LLVMAddFunction(p->llvm, name, type);
     ptx_lines_function(p, name);
     LLVMSetFunctionCallConv(p->function, LLVMPTXKernelCallConv);

@@ -24,6 +24,7 @@ typedef struct {
 typedef struct {
     Arena *arena;
     const IrModule *module;
+    IrPlan plan;
     const IrFunc *func;
     const EmitOptions *options;
     DiagList *diags;

@@ -40,7 +40,7 @@ static bool has_same_shape(const IrFunc *f, const IrFunc *g) {
 static IrFunc *partner_of(const IrFunc *f) {
     const char *name = ir_func_str(f, IR_FN_FUSE_BEHIND, "");
     for (IrFunc *g = f->module->first; g; g = g->next)
-        if (g->level == IR_LEVEL_KERNEL && strcmp(ir_func_kernel(g), name) == 0 && has_same_shape(f, g)) return g;
+        if (g->level == IR_LEVEL_KERNEL && strcmp(ir_step_name(g), name) == 0 && has_same_shape(f, g)) return g;
     return NULL;
 }
 
@@ -272,7 +272,7 @@ static void join_pipelined(PassContext *ctx, IrFunc *f, const IrFunc *before, co
 static void remove_versions(IrModule *m, const char *name) {
     for (IrFunc *f = m->first, *next; f; f = next) {
         next = f->next;
-        if (f->level == IR_LEVEL_KERNEL && strcmp(ir_func_kernel(f), name) == 0) ir_func_remove(f);
+        if (f->level == IR_LEVEL_KERNEL && strcmp(ir_step_name(f), name) == 0) ir_func_remove(f);
     }
 }
 

@@ -148,7 +148,7 @@ static void outline(PassContext *ctx, IrFunc *f) {
 bool pass_outline_kernels(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first, *next; f; f = next) {
         next = f->next;
-        if (f->level == IR_LEVEL_TILE && f->state == IR_STATE_OPEN && !ir_func_has(f, IR_FN_KERNEL)) outline(ctx, f);
+        if (f->level == IR_LEVEL_TILE && f->state == IR_STATE_OPEN && !ir_step_is_set(f)) outline(ctx, f);
     }
     return true;
 }

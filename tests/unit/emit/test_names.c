@@ -69,17 +69,20 @@ static void test_symbols(Arena *a) {
         f[i] = ir_func_create(m, names[i], IR_LEVEL_KERNEL);
         if (steps[i]) ir_func_set_str(f[i], IR_FN_KERNEL, steps[i]);
     }
+    IrPlan plan = ir_plan(a, m, IR_LEVEL_KERNEL);
     for (size_t i = 0; i < COUNT_OF(names); i++) {
-        CHECK(strlen(emit_entry_name(a, f[i])) <= NAME_MAX_LENGTH);
-        CHECK_STR(emit_entry_name(a, f[i]), emit_entry_name(a, f[i]));
+        CHECK(strlen(emit_entry_name(a, &plan, f[i])) <= NAME_MAX_LENGTH);
+        CHECK_STR(emit_entry_name(a, &plan, f[i]), emit_entry_name(a, &plan, f[i]));
         for (size_t k = 0; k < COUNT_OF(names); k++) {
             const char *own = steps[i] ? steps[i] : names[i], *other = steps[k] ? steps[k] : names[k];
-            CHECK(k == i || strcmp(emit_entry_name(a, f[i]), emit_entry_name(a, f[k])) != 0);
-            CHECK((strcmp(own, other) == 0) == (strcmp(emit_step_name(a, f[i]), emit_step_name(a, f[k])) == 0));
-            CHECK((strcmp(own, names[k]) == 0) == (strcmp(emit_step_name(a, f[i]), emit_entry_name(a, f[k])) == 0));
+            CHECK(k == i || strcmp(emit_entry_name(a, &plan, f[i]), emit_entry_name(a, &plan, f[k])) != 0);
+            CHECK((strcmp(own, other) == 0) ==
+                  (strcmp(emit_step_name(a, &plan, ir_plan_step(&plan, f[i])), emit_step_name(a, &plan, ir_plan_step(&plan, f[k]))) == 0));
+            CHECK((strcmp(own, names[k]) == 0) ==
+                  (strcmp(emit_step_name(a, &plan, ir_plan_step(&plan, f[i])), emit_entry_name(a, &plan, f[k])) == 0));
         }
     }
-    CHECK_STR(emit_entry_name(a, f[5]), "sums");
+    CHECK_STR(emit_entry_name(a, &plan, f[5]), "sums");
 }
 
 int main(void) {
