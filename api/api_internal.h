@@ -5,6 +5,7 @@
 #include "artifact.h"
 #include "ast.h"
 #include "cost.h"
+#include "design.h"
 #include "diag.h"
 #include "ir.h"
 #include "passes.h"
@@ -81,8 +82,8 @@ typedef struct {
 void api_progress(const sketchc_unit *unit, const sketchc_options *options, const char *what, const char *name);
 void api_tell_pass(void *unit, const char *name); /* by unit->told */
 
-/* The files stand on each other in this order, of which tests/include_rules.py allows no other: unit, build, lower, predict_case,
- * design, choose, then compile, predict, page and the rest of the interface. */
+/* The files stand on each other in this order, of which tests/include_rules.py allows no other: unit, build, require, lower, predict_case,
+ * use, design, choose, then compile, predict, page and the rest of the interface. */
 
 /* Reports a wrong use of the interface; false. */
 bool api_usage(sketchc_unit *unit, const char *text);
@@ -104,9 +105,17 @@ const char *api_rewrites(sketchc_unit *unit, IrModule *module, const sketchc_opt
 bool api_design_named(sketchc_unit *unit, const sketchc_options *options, IrModule *module);
 /* Designs and lowers trial->style, of at most so many operations (0: no limit of its own), and fills the rest. */
 void api_design_try(sketchc_unit *unit, const sketchc_options *options, int64_t most_ops, DesignTrial *trial);
+/* The same, of the style with this number. */
+bool api_design_in(sketchc_unit *unit, const sketchc_options *options, IrModule *module, size_t style);
+/* What the unit's sketch uses, and what the target has, for a design; the rest of the options stays (use.c). */
+void api_design_options(sketchc_unit *unit, const sketchc_options *options, DesignOptions *own);
+/* The style in which the sketches are printed that unit->file->used names, or the style that it names; false after a report. */
+bool api_use_style(sketchc_unit *unit, size_t *style);
 bool api_design_take(sketchc_unit *unit, const char *text, size_t size); /* true */
 /* The module as the front end built it; null with errors. */
 IrModule *api_build(sketchc_unit *unit);
+/* Does all hold that the checked sketch requires? Reports what does not (require.c). */
+bool api_meets_requires(sketchc_unit *unit, const Compile *c, const IrModule *module);
 /* Lowers a built module to kernel level. */
 bool api_lower(sketchc_unit *unit, const Compile *c, IrModule *module);
 /* Is the target that the options name, or else the first, one for processors? */

@@ -212,10 +212,16 @@ bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrMo
     return c.large && choose(&c, 0);
 }
 
+static bool design_used(sketchc_unit *unit, const sketchc_options *options, IrModule *module) {
+    size_t style;
+    return api_use_style(unit, &style) && api_design_in(unit, options, module, style);
+}
+
 bool api_check_with_sketch(sketchc_unit *unit, const sketchc_options *options) {
     if (!api_check(unit, options)) return false;
-    if (unit->file->sketch || !unit->file->op || options->sketch) return true;
+    bool used = unit->file->used != NULL;
+    if (unit->file->sketch || !unit->file->op || (options->sketch && !used)) return true;
     IrModule *module = api_build(unit);
-    if (!module || !api_design_missing(unit, options, module)) return !unit->diags.error_count;
+    if (!module || !(used ? design_used : api_design_missing)(unit, options, module)) return !unit->diags.error_count;
     return api_check(unit, options);
 }

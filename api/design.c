@@ -60,6 +60,15 @@ static const char *asked_rewrites(sketchc_unit *unit, IrFunc *graph, const Desig
     return rewrite_counts_all(&counts) ? NULL : "no factor of a product is read through a window";
 }
 
+static void report_unfit(sketchc_unit *unit, size_t style, const DesignError *error) {
+    const Block *op = unit->file->op, *used = unit->file->used;
+    Span at = error->at.end ? error->at : op->name_span;
+    if (used)
+        diag_report(&unit->diags, DIAG_unfit_use, used->uses[0].span, used->uses[0].name, op->name, error->what);
+    else
+        diag_report(&unit->diags, DIAG_no_design, at, op->name, design_style(style)->name, error->what);
+}
+
 /* The operator's block, then the sketch; false where the style does not fit. */
 static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style, bool copies, Str *out) {
     const Block *op = unit->file->op;
@@ -69,14 +78,14 @@ static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_opti
     RewriteCounts counts;
     IrFunc *graph = rewritten(unit, module, options, style, &counts);
     if (!graph) return false;
+    api_design_options(unit, options, &own);
     str_append_n(out, source->text + op->span.begin, op->span.end - op->span.begin);
     str_append(out, "\n\n");
     error.what = asked_rewrites(unit, graph, design_style(style));
     bool made = !error.what && design_sketch(unit->arena, graph, design_style(style), &own, out, &error);
     ir_func_remove(graph);
     if (made) return true;
-    Span at = error.at.end ? error.at : op->name_span;
-    diag_report(&unit->diags, DIAG_no_design, at, op->name, design_style(style)->name, error.what);
+    report_unfit(unit, style, &error);
     return false;
 }
 
@@ -282,13 +291,14 @@ bool api_design_take(sketchc_unit *unit, const char *text, size_t size) {
 
 bool api_design_named(sketchc_unit *unit, const sketchc_options *options, IrModule *module) {
     const char *name = options->design;
-    size_t style = 0, size = 0;
+    size_t style = 0;
     while (style < design_style_count() && strcmp(design_style(style)->name, name) != 0) style++;
-    if (style == design_style_count()) {
-        diag_report(&unit->diags, DIAG_bad_option, SPAN_NONE,
-                    arena_printf(unit->arena, "sketches are not designed in a style \"%s\"", name));
-        return false;
-    }
+    if (style < design_style_count()) return api_design_in(unit, options, module, style);
+    return api_usage(unit, arena_printf(unit->arena, "sketches are not designed in a style \"%s\"", name));
+}
+
+bool api_design_in(sketchc_unit *unit, const sketchc_options *options, IrModule *module, size_t style) {
+    size_t size = 0;
     Str out;
     str_init(&out);
     design_into(unit, module, options, style, &out);

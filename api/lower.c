@@ -85,6 +85,7 @@ bool api_lower(sketchc_unit *unit, const Compile *c, IrModule *module) {
     const PassId *passes = pipeline_for(c->target->kind, &count);
     if (c->given.passes && !pipeline_parse(unit->arena, &unit->diags, c->given.passes, &passes, &count)) return false;
     if (!names_passes(unit, c->given.stop_after, "") || !names_passes(unit, c->given.print_ir_after, "all")) return false;
+    if (!api_meets_requires(unit, c, module)) return false;
     bool held = report_allocs(unit, c);
     unit->told = &c->given;
     bool ok = passes_run(&ctx, passes, count, &options, report) && held;

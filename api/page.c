@@ -23,9 +23,9 @@ typedef struct {
     const char *const *words;
 } Language;
 
-static const char *const sketch_words[] = {"operator", "sketch", "implements", "symbols", "tensors", "scalars", "constexpr",
-                                           "view",     "case",   "precision",  "edition", "for",     "in",      "if",
-                                           "elif",     "else",   "and",        "or",      "not",     NULL};
+static const char *const sketch_words[] = {"operator", "sketch",    "implements", "symbols", "tensors", "scalars", "constexpr", "view",
+                                           "case",     "precision", "edition",    "for",     "in",      "if",      "elif",      "else",
+                                           "and",      "or",        "not",        "values",  "require", "use",     NULL};
 static const char *const ir_words[] = {"func",    "tile", "kernel", "graph",  "open",   "static",    "mapped",   "guard",
                                        "require", "case", "tensor", "symbol", "scalar", "workspace", "parallel", "for",
                                        "if",      "map",  "yield",  "return", "roles",  NULL};

@@ -458,6 +458,14 @@ typedef struct {
     Args renames;
 } Implements;
 
+/* `use NAME(BM=64)`: a sketch of the library, or a style of the designer, stands here. */
+typedef struct {
+    const char *name;
+    Span span; /* of the name */
+    Args params;
+    int64_t *values; /* sema: of the parameters */
+} Use;
+
 /* An operator's name in terms of the sketch that implements it. */
 typedef struct {
     Decl *op_decl;     /* symbol, scalar, tensor of the operator */
@@ -482,6 +490,10 @@ struct Block {
     size_t decl_count;
     Expr **constraints; /* of symbols */
     size_t constraint_count;
+    Expr **requires; /* what the sketch is meant for: each holds, or it is not for these sizes, types or this target */
+    size_t require_count;
+    Use *uses; /* SKETCH: made of these, with nothing of its own */
+    size_t use_count;
     const char *precision_name; /* null: not given */
     Span precision_span;
     Body body;
@@ -511,6 +523,7 @@ typedef struct {
     /* sema */
     AffCtx *aff;                   /* all affine expressions of this file */
     Block *sketch;                 /* the one to compile; null: the operator alone */
+    Block *used;                   /* a sketch made of `use`, to be designed for `op`; null: none. `sketch` is null then */
     Block *op;                     /* its operator; null: none */
     int64_t warp_size, simd_width; /* of the target, for what is built; 0: not said */
     bool check;                    /* count what is defined away: index values outside, integer divisions by zero */

@@ -305,6 +305,13 @@ Item *item_precision(Parser *p, Span span, const char *name, Span name_span) {
     return item;
 }
 
+Item *item_use(Parser *p, Span span, const char *name, Span name_span, ArgVec *args) {
+    Item *item = item_precision(p, span, name, name_span);
+    item->kind = ITEM_USE;
+    item->args = args;
+    return item;
+}
+
 Item *item_view(Parser *p, Span span, Expr *head, Expr *value, const char *word, Span word_span, Expr *pad) {
     Item *item = item_section(p, span, ITEM_VIEW, NULL);
     item->head = head;
@@ -360,7 +367,7 @@ void parse_limit(Parser *p, Span span) {
 typedef struct {
     Parser *parser;
     Block *block;
-    PtrVec decls, constraints, cases, stmts;
+    PtrVec decls, constraints, cases, stmts, requires, uses;
     ItemKind section; /* that `NAME: dtype` continues */
 } Sorter;
 
@@ -513,6 +520,13 @@ static void set_precision(Sorter *w, const Item *item) {
     w->block->precision_span = item->name_span;
 }
 
+static Use *use_make(Parser *p, const Item *item) {
+    Use *u = ARENA_NEW(p->arena, Use);
+    *u = (Use){.name = item->name, .span = item->name_span};
+    if (item->args) u->params = (Args){item->args->data, item->args->len};
+    return u;
+}
+
 static void sort_item(Sorter *w, const Item *item) {
     Arena *arena = w->parser->arena;
     if (item->kind != ITEM_TYPED) w->section = item->kind;
@@ -532,6 +546,12 @@ static void sort_item(Sorter *w, const Item *item) {
     case ITEM_PRECISION:
         set_precision(w, item);
         break;
+    case ITEM_REQUIRE:
+        for (size_t i = 0; i < item->list->len; i++) VEC_PUSH(arena, &w->requires, item->list->data[i]);
+        break;
+    case ITEM_USE:
+        VEC_PUSH(arena, &w->uses, use_make(w->parser, item));
+        break;
     case ITEM_VIEW:
         add_view(w, item);
         break;
@@ -548,6 +568,12 @@ static void take_cases(Parser *p, Block *b, const PtrVec *cases) {
     b->case_count = cases->len;
     b->cases = ARENA_ARRAY(p->arena, Case, cases->len);
     for (size_t i = 0; i < cases->len; i++) b->cases[i] = *(Case *)cases->data[i];
+}
+
+static void take_uses(Parser *p, Block *b, const PtrVec *uses) {
+    b->use_count = uses->len;
+    b->uses = ARENA_ARRAY(p->arena, Use, uses->len);
+    for (size_t i = 0; i < uses->len; i++) b->uses[i] = *(Use *)uses->data[i];
 }
 
 static bool is_declared_otherwise(const PtrVec *decls, const Decl *d) {
@@ -582,6 +608,9 @@ void block_add(Parser *p, Span span, BlockKind kind, const char *name, Span name
     b->constraints = (Expr **)w.constraints.data;
     b->constraint_count = w.constraints.len;
     take_cases(p, b, &w.cases);
+    take_uses(p, b, &w.uses);
+    b->requires = (Expr **)w.requires.data;
+    b->require_count = w.requires.len;
     b->body = make_body(p, &w.stmts);
     VEC_PUSH(p->arena, &p->blocks, b);
 }

@@ -312,6 +312,21 @@ static void print_case(Printer *p, const Case *c) {
     str_append(p->out, "\n");
 }
 
+static void print_requires(Printer *p, const Block *b) {
+    for (size_t i = 0; i < b->require_count; i++) {
+        indent(p);
+        str_append(p->out, "require ");
+        print_expr(p->out, b->requires[i]);
+        str_append(p->out, "\n");
+    }
+    for (size_t i = 0; i < b->use_count; i++) {
+        indent(p);
+        str_printf(p->out, "use %s", b->uses[i].name);
+        print_args(p->out, &b->uses[i].params);
+        str_append(p->out, "\n");
+    }
+}
+
 static void print_block(Printer *p, const Block *b) {
     str_printf(p->out, "%s%s%s", b->kind == BLOCK_OPERATOR ? "operator" : "sketch", b->name[0] ? " " : "", b->name);
     if (b->implements.op) {
@@ -331,6 +346,7 @@ static void print_block(Printer *p, const Block *b) {
         print_expr(p->out, b->constraints[i]);
         str_append(p->out, "\n");
     }
+    print_requires(p, b);
     for (size_t i = 0; i < b->case_count; i++) print_case(p, &b->cases[i]);
     indent(p);
     str_append(p->out, "body\n");

@@ -175,7 +175,7 @@ static bool is_typed(const Format *f, size_t i) {
 static bool is_declaration(const Format *f) {
     const int kind = f->text.tokens[f->line.first].kind;
     if (f->in_section || !f->line.count) return false;
-    return opens_section_kind(kind) || kind == TOK_VIEW || kind == TOK_PRECISION || is_typed(f, f->line.first);
+    return opens_section_kind(kind) || kind == TOK_VIEW || kind == TOK_PRECISION || kind == TOK_REQUIRE || is_typed(f, f->line.first);
 }
 
 static void begin_line(Format *f) {

@@ -97,6 +97,8 @@ typedef enum {
     ITEM_TYPED, /* `X[N]: f32` that continues the section before it */
     ITEM_CONSTEXPR,
     ITEM_PRECISION,
+    ITEM_REQUIRE,
+    ITEM_USE,
     ITEM_VIEW,
     ITEM_CASE,
     ITEM_STMT
@@ -125,12 +127,13 @@ typedef struct {
 typedef struct {
     ItemKind kind;
     Span span;
-    PtrVec *list; /* SYMBOLS: SymbolItem; TENSORS, SCALARS, TYPED: Typed; CONSTEXPR */
+    PtrVec *list; /* SYMBOLS: SymbolItem; TENSORS, SCALARS, TYPED: Typed; CONSTEXPR; REQUIRE: Expr */
     Stmt *stmt;
     Case *one_case;
-    const char *name; /* PRECISION; VIEW: the word before the padding */
+    const char *name; /* PRECISION, USE; VIEW: the word before the padding */
     Span name_span;
     Expr *head, *value, *pad; /* VIEW */
+    ArgVec *args;             /* USE; null: none */
 } Item;
 
 PtrVec *vec_make(Parser *p, void *first);          /* null: empty */
@@ -168,6 +171,7 @@ SymbolItem *symbol_make(Parser *p, Expr *head, Expr *value);
 Item *item_section(Parser *p, Span span, ItemKind kind, PtrVec *list);
 Item *item_stmt(Parser *p, Stmt *stmt);
 Item *item_precision(Parser *p, Span span, const char *name, Span name_span);
+Item *item_use(Parser *p, Span span, const char *name, Span name_span, ArgVec *args);
 Item *item_view(Parser *p, Span span, Expr *head, Expr *value, const char *word, Span word_span, Expr *pad);
 Setting *setting_make(Parser *p, Span span, const char *name, SettingKind kind, Expr *value);
 Item *item_case(Parser *p, Span span, const char *name, PtrVec *settings);

@@ -63,6 +63,7 @@ static void sk_error(const SK_LTYPE *span, Parser *p, const char *text) {
 %token OPERATOR "operator" SKETCH "sketch" CASE "case" VIEW "view" EDITION "edition"
 %token IMPLEMENTS "implements" SYMBOLS "symbols" TENSORS "tensors" SCALARS "scalars"
 %token CONSTEXPR "constexpr" PRECISION "precision" VALUES "values"
+%token REQUIRE "require" USE "use"
 %token FOR "for" IN "in" IF "if" ELIF "elif" ELSE "else" AND "and" OR "or" NOT "not"
 %token ARROW "->" DOTDOT ".." POW "**" FLOORDIV "//" SHL "<<" SHR ">>"
 %token EQ "==" NE "!=" LE "<=" GE ">="
@@ -133,6 +134,9 @@ decl: SYMBOLS ':' symbols { $$ = item_section(p, @$, ITEM_SYMBOLS, $3); }
    | SCALARS ':' typed_list { $$ = item_section(p, @$, ITEM_SCALARS, $3); }
    | CONSTEXPR ':' constexprs { $$ = item_section(p, @$, ITEM_CONSTEXPR, $3); }
    | PRECISION ':' NAME { $$ = item_precision(p, @$, $3, @3); }
+   | REQUIRE ':' exprs { $$ = item_section(p, @$, ITEM_REQUIRE, $3); }
+   | USE NAME { $$ = item_use(p, @$, $2, @2, NULL); }
+   | USE NAME '(' args ')' { $$ = item_use(p, @$, $2, @2, $4); }
    | VIEW expr '=' expr { $$ = item_view(p, @$, $2, $4, NULL, @$, NULL); }
    | VIEW expr '=' expr NAME expr { $$ = item_view(p, @$, $2, $4, $5, @5, $6); }
    | CASE NAME '{' settings '}' { $$ = item_case(p, @$, $2, $4); }

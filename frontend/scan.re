@@ -115,6 +115,8 @@ again:
     "tensors" / blank* ":" { TAKE; return word(s, value, TOK_TENSORS); }
     "scalars" / blank* ":" { TAKE; return word(s, value, TOK_SCALARS); }
     "constexpr" / blank* ":" { TAKE; return word(s, value, TOK_CONSTEXPR); }
+    "require" / blank* ":" { TAKE; return word(s, value, TOK_REQUIRE); }
+    "use" / after { TAKE; return word(s, value, TOK_USE); }
     "precision" / blank* ":" { TAKE; return word(s, value, TOK_PRECISION); }
     "values" / typed_ahead { TAKE; return word(s, value, TOK_VALUES); }
     "for" { TAKE; return TOK_FOR; }

@@ -173,6 +173,8 @@ static bool begins_statement(int token) {
     case TOK_SCALARS:
     case TOK_VALUES:
     case TOK_CONSTEXPR:
+    case TOK_REQUIRE:
+    case TOK_USE:
     case '@':
     case '}':
         return true;
@@ -247,7 +249,8 @@ static void start_line(Scanner *s, Span span) {
 }
 
 static bool opens_section(int token) {
-    return token == TOK_SYMBOLS || token == TOK_TENSORS || token == TOK_SCALARS || token == TOK_VALUES || token == TOK_CONSTEXPR;
+    return token == TOK_SYMBOLS || token == TOK_TENSORS || token == TOK_SCALARS || token == TOK_VALUES || token == TOK_CONSTEXPR ||
+           token == TOK_REQUIRE;
 }
 
 static void end_of_file(Scanner *s, Span span) {

@@ -418,6 +418,7 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const Desi
     Str views, nests;
     Design d;
     const bool *live = design_live_params(arena, f);
+    DesignStyle used;
     DesignRemedy remedy = {.kept = options->copies ? updated(f, live) : 0};
     DesignMerges merges = {0};
     bool again = true;
@@ -433,6 +434,7 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const Desi
                      .module = f->module,
                      .f = f,
                      .style = style,
+                     .options = options,
                      .vectors = options->vectors && !style->naive,
                      .singles = design_has_singles(f),
                      .live = live,
@@ -442,7 +444,9 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const Desi
                      .views = &views,
                      .all_views = &views,
                      .nests = &nests};
-        if (style->inner == 1 && !design_folds_anything(f)) design_fail(&d, "nothing is folded, and single elements gain nothing");
+        used = design_style_used(&d, style, options);
+        d.style = &used;
+        if (used.inner == 1 && !design_folds_anything(f)) design_fail(&d, "nothing is folded, and single elements gain nothing");
         again = !d.error && write_all(&d, &remedy);
     }
     if (!d.error && style->stages && !d.ahead) design_fail(&d, "no loop over the factors of a product");
@@ -450,7 +454,10 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const Desi
     if (!d.error && style->staging == STAGE_LIMITED && !d.limited)
         design_fail(&d, "no sketch of the library that is for these sizes alone");
     if (!d.error) {
-        str_printf(out, "sketch %s_%s implements %s {\n", f->name, style->name, options->op_name);
+        if (options->name)
+            str_printf(out, "sketch %s implements %s {\n", options->name, options->op_name);
+        else
+            str_printf(out, "sketch %s_%s implements %s {\n", f->name, style->name, options->op_name);
         print_head(&d, out);
         str_printf(out, "%s\n%s}\n", views.data, nests.data);
     }

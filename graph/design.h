@@ -12,6 +12,7 @@
 #define GRAPH_DESIGN_H
 
 #include "ir.h"
+#include "library.h"
 
 /* How an axis of the output that nothing folds over is walked. */
 typedef enum { WALK_WHOLE, WALK_TILE, WALK_POINT } DesignWalk;
@@ -60,10 +61,29 @@ bool design_regroups_folds(IrModule *module, IrFunc *f);
 
 /* Appends `sketch OPERATOR_STYLE implements OPERATOR { ... }`. False, with *error and nothing appended, when the style does not fit the graph. `f` is a graph function;
  * its module's expressions grow. */
+
+/* `use NAME(BM=64)`: a sketch of the library, or the style that is printed. */
 typedef struct {
-    const char *op_name; /* in the file, where it may be longer than the name of the function */
-    bool vectors;        /* the hint "vectorize" means something to the target; naive styles go without */
-    bool copies;         /* what tensors hold that are updated in place is copied to workspaces first */
+    const char *name;
+    int64_t value;
+} DesignParam;
+typedef struct {
+    const char *name;
+    size_t count;
+    const DesignParam *params;
+} DesignUse;
+
+typedef struct {
+    const char *op_name;   /* in the file, where it may be longer than the name of the function */
+    bool vectors;          /* the hint "vectorize" means something to the target; naive styles go without */
+    bool copies;           /* what tensors hold that are updated in place is copied to workspaces first */
+    const char *name;      /* of the sketch; null: OPERATOR_STYLE */
+    const DesignUse *uses; /* of the library only these are taken, each somewhere; of none: all */
+    size_t use_count;
+    const LibraryFile *library; /* of the user's own, before those of the program */
+    size_t library_count;
+    bool (*has)(const void *target, const char *feature); /* for `require`; null: none */
+    const void *target;
 } DesignOptions;
 typedef struct {
     const char *what; /* static or in the arena; null: none */

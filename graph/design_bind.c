@@ -45,10 +45,14 @@ static void bind_constexpr(Binding *b, const LibraryConstexpr *c) {
     Design *d = b->d;
     const char *name = design_free_name(d, c->name);
     unsigned variant = d->variant < c->count ? d->variant : c->count - 1;
+    const DesignUse *use = design_use_of(d, b->match->sketch);
+    int64_t value = c->values[variant];
     bool known = false;
+    for (size_t i = 0; use && i < use->count; i++)
+        if (strcmp(use->params[i].name, c->name) == 0) value = use->params[i].value;
     d->varied |= d->variant < c->count;
     for (size_t i = 0; i < d->constexprs.len; i++) known |= strcmp(d->constexprs.data[i].name, name) == 0;
-    if (!known) VEC_PUSH(d->arena, &d->constexprs, (DesignConstexpr){name, c->values[variant]});
+    if (!known) VEC_PUSH(d->arena, &d->constexprs, (DesignConstexpr){name, value});
     set_name(b, c->name, name);
 }
 
@@ -259,7 +263,7 @@ bool design_bind(Design *d, IrOp *product, const DesignResults *r) {
         if (!find_factor(&b, i)) return false;
     merge_results(&b);
     d->bound_count++;
-    d->limited |= match.sketch->limits.len > 0;
+    d->limited |= match.sketch->by_name;
     bind_names(&b);
     design_begin_nest(d, &around, r, &body);
     d->bound = product;

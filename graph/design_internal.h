@@ -123,6 +123,7 @@ typedef struct {
 
 typedef struct {
     const LibrarySketch *sketch;
+    const IrOp *product;
     unsigned count;
     LibraryAxis axes[LIBRARY_RANK];
 } LibraryMatch;
@@ -170,14 +171,18 @@ typedef struct {
     uint64_t crowded;     /* parts of one tensor in a nest whose tiles hold whole axes: each chunk of such a tile would store both parts */
     uint64_t *made_of;    /* for each operation, by its mark: the `inout` tensors whose first values it depends on */
     uint32_t op_count;
-    const bool *live;              /* for each parameter: whether the results depend on it */
+    const bool *live; /* for each parameter: whether the results depend on it */
+    const DesignOptions *options;
     const LibrarySketch **library; /* null until it is asked for */
-    const IrOp *bound;             /* the product that is being printed by a sketch from library/ */
-    DesignMerges *merges;          /* the merges that this and earlier printings found */
-    unsigned variant;              /* which of the values that a sketch from library/ lists for a constexpr is taken */
-    bool varied;                   /* some constexpr has a value of that number */
-    bool limited;                  /* one was taken that is for the sizes of the cases, not for all */
-    unsigned bound_count;          /* nests printed by sketches from library/ so far, with this one */
+    size_t library_count;
+    uint64_t uses_taken;  /* of options->uses, a bit each */
+    const char *misfit;   /* why the last sketch of the library that was looked at does not fit; null: none was */
+    const IrOp *bound;    /* the product that is being printed by a sketch from library/ */
+    DesignMerges *merges; /* the merges that this and earlier printings found */
+    unsigned variant;     /* which of the values that a sketch from library/ lists for a constexpr is taken */
+    bool varied;          /* some constexpr has a value of that number */
+    bool limited;         /* one was taken that is for the sizes of the cases, not for all */
+    unsigned bound_count; /* nests printed by sketches from library/ so far, with this one */
 } Design;
 
 bool design_fail(Design *d, const char *what); /* returns false */
@@ -299,6 +304,18 @@ const IrType *design_declared(const Design *d, const char *tensor, const IrType 
 IrValue *design_make_reshape(Design *d, IrValue *v, const IrType *t, IrOp *before);
 /* From an index of the operator's tensor the index of the merged one. */
 void design_merged_index(Design *d, const DesignMerge *m, const IrType *type, const Aff *const *index, const Aff **merged);
+
+/* design_use.c: `use` and `require`. */
+/* The style with the parameters that `use` gives it; reports what it has not. */
+DesignStyle design_style_used(Design *d, const DesignStyle *style, const DesignOptions *options);
+/* The use of this sketch of the library; null: it is taken without one. */
+const DesignUse *design_use_of(const Design *d, const LibrarySketch *s);
+/* Do the conditions of the sketch hold in all cases? */
+bool design_meets(Design *d, const LibraryMatch *m);
+/* The extent that a symbol of the sketch stands for; 1 where it stands for none. */
+const Aff *design_extent_of(Design *d, const LibraryMatch *m, const char *symbol);
+/* Fails where a use was taken nowhere, or has a parameter that its sketch has not. */
+void design_check_uses(Design *d);
 
 /* design_bind.c: prints the nests that compute the results, around the product that is their anchor (design_anchor). */
 bool design_bind(Design *d, IrOp *product, const DesignResults *r);

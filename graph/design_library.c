@@ -111,12 +111,15 @@ static void make_rows(LibraryMatch *m, const IrOp *op) {
     batch->count = 0;
 }
 
-static bool matches(const IrOp *op, const LibrarySketch *s, LibraryMatch *m) {
-    *m = (LibraryMatch){.sketch = s};
+static bool matches(Design *d, const IrOp *op, const LibrarySketch *s, LibraryMatch *m) {
+    *m = (LibraryMatch){.sketch = s, .product = op};
+    d->misfit =
+        arena_printf(d->arena, "%s is for factors of %s and a result of %s", s->name, s->tensors.data[0].dtype, s->tensors.data[2].dtype);
     if (op->operands[0]->type->dtype != op->operands[1]->type->dtype) return false;
     if (!has_type(op->operands[0], &s->tensors.data[0]) || !has_type(op->operands[1], &s->tensors.data[1]) ||
         !has_type(&op->results[0], &s->tensors.data[2]))
         return false;
+    d->misfit = arena_printf(d->arena, "the axes of the product are not those of %s", s->name);
     for (size_t i = 0; i < s->tensors.len; i++)
         for (unsigned k = 0; k < s->tensors.data[i].rank; k++) {
             const char *symbol = s->tensors.data[i].axes[k];
@@ -132,32 +135,28 @@ static bool matches(const IrOp *op, const LibrarySketch *s, LibraryMatch *m) {
     return (!rows || follow(rows)) && (!rows || !batch || rows->count < 2 || batch->count < 2);
 }
 
+static bool is_wanted(const DesignOptions *o, const char *name) {
+    bool wanted = !o->use_count;
+    for (size_t i = 0; i < o->use_count; i++) wanted |= strcmp(o->uses[i].name, name) == 0;
+    return wanted;
+}
+
+static void add_sketch(Design *d, const LibraryFile *file) {
+    const LibrarySketch *s = is_wanted(d->options, file->name) ? library_sketch(d->arena, file) : NULL;
+    if (s && s->tensors.len == 3) d->library[d->library_count++] = s;
+}
+
 static void read_library(Design *d) {
-    d->library = ARENA_ARRAY(d->arena, const LibrarySketch *, library_count());
-    for (size_t i = 0; i < library_count(); i++) d->library[i] = library_sketch(d->arena, i);
+    const DesignOptions *o = d->options;
+    d->library = ARENA_ARRAY(d->arena, const LibrarySketch *, library_count() + o->library_count);
+    for (size_t i = 0; i < o->library_count; i++) add_sketch(d, &o->library[i]);
+    for (size_t i = 0; i < library_count(); i++) {
+        LibraryFile file = library_file(i);
+        add_sketch(d, &file);
+    }
 }
 
 /* ---- Which of several ---- */
-
-static const Aff *extent_of(Design *d, const LibraryMatch *m, const char *symbol) {
-    const Aff *all = aff_const(d->module->affs, 1);
-    for (unsigned i = 0; i < m->count; i++)
-        for (unsigned k = 0; k < m->axes[i].count && strcmp(m->axes[i].symbol, symbol) == 0; k++)
-            all = aff_mul(d->module->affs, all, m->axes[i].extents[k]);
-    return all;
-}
-
-/* Is each case's size within what the sketch is for? */
-static bool within_limits(Design *d, const LibraryMatch *m) {
-    int64_t extent;
-    for (size_t i = 0; i < m->sketch->limits.len; i++) {
-        const LibraryLimit *limit = &m->sketch->limits.data[i];
-        const Aff *e = extent_of(d, m, limit->symbol);
-        for (size_t k = 0; k < d->module->case_count; k++)
-            if (!aff_eval(e, case_symbol, &d->module->cases[k], &extent) || extent > limit->most) return false;
-    }
-    return d->module->case_count > 0;
-}
 
 /* Where the operand's axis is in what it is moved from; the rank: nowhere. */
 static unsigned moved_axis(const IrOp *move, unsigned axis) {
@@ -181,17 +180,17 @@ static bool lies_alike(const IrOp *product, LibraryMatch *m) {
     return (k < n) == (strcmp(t->axes[t->rank - 1], columns->symbol) == 0);
 }
 
-/* Sketches with limits are for the style that asks for them. */
-static bool suits(Design *d, const LibraryMatch *m, bool limits) {
-    return limits ? m->sketch->limits.len && within_limits(d, m) : !m->sketch->limits.len;
+/* Those that are taken by name alone are for the style that asks for them, or for a use. */
+static bool suits(Design *d, const LibraryMatch *m, bool by_name) {
+    return (d->options->use_count || m->sketch->by_name == by_name) && design_meets(d, m);
 }
 
 /* The first whose right factor lies as this one does, else the first. */
-static bool find_match(Design *d, const IrOp *product, LibraryMatch *found, bool limits) {
+static bool find_match(Design *d, const IrOp *product, LibraryMatch *found, bool by_name) {
     LibraryMatch m;
     bool any = false;
-    for (size_t i = 0; i < library_count(); i++) {
-        if (!matches(product, d->library[i], &m) || !suits(d, &m, limits)) continue;
+    for (size_t i = 0; i < d->library_count; i++) {
+        if (!matches(d, product, d->library[i], &m) || !suits(d, &m, by_name)) continue;
         bool alike = lies_alike(product, &m);
         if (alike || !any) *found = m;
         if (alike) return true;
@@ -289,6 +288,7 @@ void design_stage_library(Design *d) {
         if (v) design_stage(d, v);
         found = true;
     }
-    if (!found) design_fail(d, "no product that a sketch of the library makes");
+    if (!found) design_fail(d, d->misfit && d->options->use_count ? d->misfit : "no product that a sketch of the library makes");
+    if (!d->error) design_check_uses(d);
     if (!d->error) design_stage_handed(d);
 }

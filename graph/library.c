@@ -10,6 +10,10 @@ size_t library_count(void) {
     return COUNT_OF(library_sketches);
 }
 
+LibraryFile library_file(size_t index) {
+    return (LibraryFile){library_sketches[index].name, library_sketches[index].text};
+}
+
 /* ---- Tokens ---- */
 
 static bool starts_word(char c) {
@@ -119,33 +123,43 @@ static void add_constexprs(Arena *arena, const LibraryLine *l, LibrarySketch *s)
     }
 }
 
-/* symbols: .., M <= 128; */
-static void add_limits(Arena *arena, const LibraryLine *l, LibrarySketch *s) {
-    for (size_t i = 2; i + 2 < l->count; i++)
-        if (library_is(l, i + 1, "<=")) {
-            LibraryLimit limit = {l->tokens[i].text, strtoll(l->tokens[i + 2].text, NULL, 10)};
-            VEC_PUSH(arena, &s->limits, limit);
-        }
+/* require: M <= 128, named; */
+static void add_requires(Arena *arena, const LibraryLine *l, LibrarySketch *s) {
+    for (size_t i = 2, end; i + 1 < l->count; i = end + 1) {
+        end = library_item_end(l, i);
+        if (end == l->count) end--; /* the semicolon */
+        LibraryLine condition = {.count = end - i, .tokens = l->tokens + i};
+        VEC_PUSH(arena, &s->requires, condition);
+        s->by_name |= condition.count == 1 && library_is(&condition, 0, "named");
+    }
 }
 
 static void read_statement(Reader *r, LibrarySketch *s) {
-    bool tensors = is_next(r, "tensors:"), constexprs = is_next(r, "constexpr:"), symbols = is_next(r, "symbols:");
-    LibraryLine line = read_line(r, tensors || constexprs || symbols);
+    bool tensors = is_next(r, "tensors:"), constexprs = is_next(r, "constexpr:"), symbols = is_next(r, "symbols:"),
+         requires = is_next(r, "require:");
+    LibraryLine line = read_line(r, tensors || constexprs || symbols || requires);
     if (tensors)
         add_tensors(r->arena, &line, s);
     else if (constexprs)
         add_constexprs(r->arena, &line, s);
-    else if (symbols)
-        add_limits(r->arena, &line, s);
-    else if (line.count)
+    else if (requires)
+        add_requires(r->arena, &line, s);
+    else if (line.count && !symbols)
         VEC_PUSH(r->arena, &s->lines, line);
 }
 
-LibrarySketch *library_sketch(Arena *arena, size_t index) {
+LibraryLine library_line(Arena *arena, const char *text) {
+    Reader r = {arena, text};
+    return read_line(&r, false);
+}
+
+LibrarySketch *library_sketch(Arena *arena, const LibraryFile *file) {
     LibrarySketch *s = ARENA_NEW(arena, LibrarySketch);
-    Reader r = {arena, strstr(library_sketches[index].text, "\nsketch ") + 1};
-    r.at = strchr(r.at, '\n') + 1;
-    s->name = library_sketches[index].name;
+    const char *begin = strstr(file->text, "\nsketch "), *line = begin ? strchr(begin + 1, '\n') : NULL;
+    if (!line) return NULL;
+    Reader r = {arena, line + 1};
+    s->name = file->name;
+    s->text = file->text;
     while (*r.at && *r.at != '}') read_statement(&r, s);
     return s;
 }

@@ -35,23 +35,28 @@ typedef struct {
     int64_t values[LIBRARY_VARIANTS];
 } LibraryConstexpr;
 
-/* symbol <= most: what the sketch is for. */
-typedef struct {
-    const char *symbol;
-    int64_t most;
-} LibraryLimit;
-
 typedef struct {
     const char *name;
-    VEC(LibraryLimit) limits;
+    const char *text;           /* of the file */
+    VEC(LibraryLine) requires;  /* a condition each (require.h) */
+    bool by_name;               /* the condition `named` stands among them: it is taken by its name alone */
     VEC(LibraryTensor) tensors; /* of the operator: left and right factor, result */
     VEC(LibraryConstexpr) constexprs;
     VEC(LibraryLine) lines;
 } LibrarySketch;
 
+/* A file: the sketch's name, that of its file, and its text. */
+typedef struct {
+    const char *name, *text;
+} LibraryFile;
+
+/* The files that are part of the program. */
 size_t library_count(void);
-/* Read from its text, in the arena. */
-LibrarySketch *library_sketch(Arena *arena, size_t index);
+LibraryFile library_file(size_t index);
+/* Read from its text, in the arena; null: it has no sketch. */
+LibrarySketch *library_sketch(Arena *arena, const LibraryFile *file);
+/* The tokens of one line. */
+LibraryLine library_line(Arena *arena, const char *text);
 
 bool library_is_word(const char *text);
 /* Is the token at `i` this text? False behind the end. */

@@ -140,6 +140,17 @@ const Target *target_find(Arena *arena, DiagList *diags, const char *name) {
     return NULL;
 }
 
+static bool names_feature(const char *name, const char *feature) {
+    for (; *name && (*name == *feature || (*name == '_' && *feature == '.')); name++) feature++;
+    return !*name && !*feature;
+}
+
+unsigned target_feature_named(const char *name) {
+    for (size_t i = 0; i < COUNT_OF(features); i++)
+        if (names_feature(name, features[i].name)) return features[i].bit;
+    return 0;
+}
+
 bool target_has(const Target *t, unsigned wanted) {
     return (t->features & wanted) == wanted;
 }

@@ -35,6 +35,7 @@ const Target *target_find(Arena *arena, DiagList *diags, const char *name);
 const Target *target_parse(Arena *arena, DiagList *diags, const char *path, const char *text, size_t size);
 size_t target_count(void);
 const char *target_name(size_t index);
+unsigned target_feature_named(const char *name);     /* TARGET_*; `cp_async` is cp.async; 0: there is none */
 bool target_has(const Target *t, unsigned features); /* all of them */
 
 #endif

@@ -214,6 +214,8 @@ static void check_operator(Sema *s, Block *op) {
     op->checked = true;
     enter_block(s, op);
     sema_decls(s, op);
+    sema_requires(s, op);
+    if (op->use_count) sema_uses(s, op);
     sema_equations(s, op);
     if (!s->had_syntax_errors) sema_check_values(s, op);
     op->values = (Decl **)s->values.data;
@@ -229,6 +231,11 @@ static void check_sketch(Sema *s, Block *sketch) {
     sketch->checked = true;
     enter_block(s, sketch);
     sema_decls(s, sketch);
+    sema_requires(s, sketch);
+    if (sketch->use_count) {
+        sema_uses(s, sketch);
+        return;
+    }
     sema_open_scope(s);
     sema_body(s, &sketch->body);
     sema_close_scope(s);
@@ -307,8 +314,11 @@ static void select_blocks(Sema *s) {
                 diag_note(s->diags, d, f->blocks[i]->name_span, "it has `%s`", f->blocks[i]->name);
     }
     if (f->sketch && !wanted) name_others(s);
+    bool made_of_uses = f->sketch && f->sketch->use_count;
     f->op = f->sketch ? f->sketch->op : find_block(s, BLOCK_OPERATOR, NULL);
-    if (!f->sketch && !f->op && !wanted && !s->had_syntax_errors) diag_report(s->diags, DIAG_nothing_to_compile, (Span){f->file, 0, 0});
+    if (made_of_uses) f->used = f->sketch, f->sketch = NULL;
+    if (!f->sketch && !f->op && !f->used && !wanted && !s->had_syntax_errors)
+        diag_report(s->diags, DIAG_nothing_to_compile, (Span){f->file, 0, 0});
 }
 
 bool frontend_check(Arena *unit, File *file, const FrontendOptions *options, DiagList *diags) {

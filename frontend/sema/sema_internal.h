@@ -7,7 +7,7 @@
  *   sema_stmt.c      statements and their actions             sema_hints.c  hints
  *   sema_number.c    numbers that steer: bounds, indices      sema_memory.c workspaces
  *   sema_presence.c, sema_lanes.c, sema_values.c  definite assignment, presence, what loops carry (sema_flow.h)
- *   sema_parallel.c  whether iterations are independent */
+ *   sema_parallel.c  whether iterations are independent       sema_use.c    use and require */
 #ifndef SEMA_INTERNAL_H
 #define SEMA_INTERNAL_H
 
@@ -217,6 +217,10 @@ bool sema_has_hint(const Stmt *stmt, const char *name);
 void sema_alloc_hints(Sema *s, Expr *list, Decl *tile);
 /* The row of an alloc's hint: a place, or else a wish; false: there is none. */
 bool sema_alloc_hint(const char *name, Place *place, unsigned *wish);
+
+/* ---- sema_use.c ---- */
+void sema_uses(Sema *s, Block *b);           /* of a block that has some */
+void sema_requires(Sema *s, const Block *b); /* behind its declarations */
 
 /* ---- sema_presence.c, sema_parallel.c ---- */
 void sema_presence(Sema *s, Block *sketch);

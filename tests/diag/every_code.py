@@ -16,6 +16,9 @@ ELSEWHERE = {
     "tool_failed": "tests/e2e/cubin_tools.test",
     "round_trip": "tests/unit/passes/test_build.c",
     "pass_state": "tests/e2e/passes.test",
+    "unknown_use": "tests/e2e/use_unfit.test",
+    "unfit_use": "tests/e2e/use_unfit.test",
+    "unmet_require": "tests/e2e/use_unfit.test",
 }
 # 16 MiB of code come from sketches only that take minutes to compile.
 UNREACHED = {"code_too_large"}

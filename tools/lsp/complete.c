@@ -116,9 +116,9 @@ static void put_names(Items *items, const Document *d, size_t offset) {
 }
 
 static void put_words(Items *items) {
-    static const char *const keywords[] = {"for",     "in",      "if",        "elif",     "else",   "and",        "or",
-                                           "not",     "true",    "false",     "operator", "sketch", "implements", "symbols",
-                                           "tensors", "scalars", "constexpr", "view",     "case",   "precision",  "values"};
+    static const char *const keywords[] = {"for",       "in",    "if",       "elif",      "else",       "and",     "or",      "not",
+                                           "true",      "false", "operator", "sketch",    "implements", "symbols", "tensors", "scalars",
+                                           "constexpr", "view",  "case",     "precision", "values",     "require", "use"};
     static const char *const constants[] = {"num_cores", "num_sms", "warp_size", "simd_width"};
     for (size_t i = 0; i < COUNT_OF(keywords); i++) put_item(items, keywords[i], ITEM_KEYWORD, NULL, NULL);
     for (size_t i = 0; i < COUNT_OF(constants); i++) put_item(items, constants[i], ITEM_CONSTANT, NULL, NULL);

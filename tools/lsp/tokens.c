@@ -75,9 +75,10 @@ static void put_occurrence(Tokens *t, const Occurrence *o) {
 }
 
 static bool is_keyword(const char *text, size_t length) {
-    static const char *const words[] = {"operator", "sketch", "implements", "symbols", "tensors", "scalars", "constexpr", "precision",
-                                        "view",     "case",   "edition",    "for",     "in",      "if",      "elif",      "else",
-                                        "and",      "or",     "not",        "true",    "false",   "True",    "False",     "values"};
+    static const char *const words[] = {"operator",  "sketch", "implements", "symbols", "tensors", "scalars", "constexpr",
+                                        "precision", "view",   "case",       "edition", "for",     "in",      "if",
+                                        "elif",      "else",   "and",        "or",      "not",     "true",    "false",
+                                        "True",      "False",  "values",     "require", "use"};
     for (size_t i = 0; i < COUNT_OF(words); i++)
         if (strlen(words[i]) == length && memcmp(words[i], text, length) == 0) return true;
     return false;

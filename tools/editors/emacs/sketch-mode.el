@@ -35,7 +35,7 @@
 
 (defconst sketch-font-lock-keywords
   `((,(regexp-opt '("operator" "sketch" "implements" "view" "case" "edition" "symbols" "tensors" "scalars"
-                    "constexpr" "precision" "values" "for" "in" "if" "elif" "else" "and" "or" "not")
+                    "constexpr" "precision" "values" "require" "use" "for" "in" "if" "elif" "else" "and" "or" "not")
                   'symbols)
      . font-lock-keyword-face)
     (,(regexp-opt '("f64" "f32" "bf16" "f16" "f8e4m3" "f8e5m2" "i64" "i32" "i16" "i8" "u64" "u32" "u16" "u8" "bool")

@@ -4,7 +4,7 @@ if exists('b:current_syntax')
 endif
 
 syntax keyword sketchBlock operator sketch implements view case edition
-syntax keyword sketchSection symbols tensors scalars constexpr precision values
+syntax keyword sketchSection symbols tensors scalars constexpr precision values require use
 syntax keyword sketchControl for in if elif else
 syntax keyword sketchOperator and or not
 syntax keyword sketchBoolean true false True False
