@@ -230,6 +230,7 @@ static bool store_results(const EvalRun *run, const Node *node, const Lanes *lan
     for (size_t l = 0; l < count; l++) {
         if (node->is_real) {
             store_real(run->ev, node, lanes->v[l], lanes->e[l], &result->value[at + l], &result->bound[at + l]);
+            if (isnan(lanes->v[l]) && (lanes->tie[l] & LANE_OVER)) result->bound[at + l] = INFINITY;
         } else {
             result->integer[at + l] = lanes->i[l];
             bool two = node->shape.dtype == DTYPE_BOOL; /* either outcome is all there is */

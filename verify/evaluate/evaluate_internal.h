@@ -96,7 +96,7 @@ typedef struct {
         int64_t *i; /* everything else */
     };
     double *e;                   /* error bound; integers: 0 unless undecided */
-    uint8_t *tie;                /* LANE_TIE, LANE_OUTSIDE */
+    uint8_t *tie;                /* LANE_TIE, ... */
     bool certain;                /* all of e and tie are known to be 0 */
     SumWalk *walks;              /* of sums of floats, else null */
     struct FactorRange *factors; /* of products that are factors, else null */
@@ -124,7 +124,9 @@ enum {
     LANE_STEP = 4,    /* one of two neighbours that a rounding to whole numbers chooses between */
     LANE_UP = 8,      /* the error is one way: what may come out is [v, v + e] */
     LANE_DOWN = 16,   /* [v - e, v] */
-    LANE_WAYS = LANE_UP | LANE_DOWN
+    LANE_OVER = 32,   /* on the way numbers made an infinity, which a kernel that computes in another order need not make */
+    LANE_WAYS = LANE_UP | LANE_DOWN,
+    LANE_PAST = LANE_OUTSIDE | LANE_OVER /* what holds of all that is made of a lane */
 };
 
 enum { REPEAT_BITS = 6, REPEAT_PLACES = 1 << REPEAT_BITS, REPEAT_STRIDE = 64 };
@@ -170,7 +172,7 @@ typedef struct {
     };
     double e;
     SumWalk walk;
-    uint8_t flags;   /* LANE_OUTSIDE */
+    uint8_t flags;   /* of LANE_PAST */
     int32_t pending; /* its number in the batch being computed, -1: done */
 } MemoEntry;
 typedef struct {

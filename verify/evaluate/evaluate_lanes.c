@@ -241,6 +241,15 @@ static void finish_real(const Evaluator *ev, const Node *node, double own, Lanes
     out->e[l] = error_settle(node, v, e, units);
 }
 
+/* Numbers made an infinity, which is no pole: not x / 0, log(0), 0 ** -1. */
+static bool overflows(const Node *node, const Lanes *const *x, size_t l) {
+    bool finite = true;
+    for (unsigned i = 0; i < node->operand_count; i++) finite &= isfinite(x[i]->v[l]);
+    double last = x[node->operand_count - 1]->v[l];
+    bool pole = node->opcode == IR_DIV ? last == 0 : node->opcode == IR_POW ? x[0]->v[l] == 0 : fabs(last) <= 1 && node->operand_count == 1;
+    return finite && !pole;
+}
+
 static unsigned flags_of(const Node *node, const Lanes *const *x, size_t l) {
     unsigned flags = 0;
     for (unsigned i = 0; i < node->operand_count; i++) flags |= x[i]->tie[l];
@@ -280,7 +289,7 @@ static void compute_real(const Evaluator *ev, const Node *node, const Lanes *con
         double e, v;
         if (node->operand_count == 1) {
             v = real_unary(node, x[0]->v[l], x[0]->e[l], &e);
-            if (rounds_whole(node->opcode)) e = whole_error(node, x[0], l, &tie), from &= e == 0 ? LANE_OUTSIDE : ~(unsigned)LANE_STEP;
+            if (rounds_whole(node->opcode)) e = whole_error(node, x[0], l, &tie), from &= e == 0 ? LANE_PAST : ~(unsigned)LANE_STEP;
         } else if (node->opcode == IR_FMA) {
             double a = x[0]->v[l], b = x[1]->v[l], ea = x[0]->e[l], eb = x[1]->e[l];
             v = fma(a, b, x[2]->v[l]);
@@ -289,10 +298,11 @@ static void compute_real(const Evaluator *ev, const Node *node, const Lanes *con
             v = scalar_real_binary(node->opcode, x[0]->v[l], x[1]->v[l]);
             e = binary_error(node, x[0]->v[l], x[0]->e[l], x[1]->v[l], x[1]->e[l], v, &tie);
             if (begun) e += begun_error(node, x, l);
-            if (clamps_a_step(node, x, l)) e = clamped_error(node, x, l, v, &tie), from &= LANE_OUTSIDE;
+            if (clamps_a_step(node, x, l)) e = clamped_error(node, x, l, v, &tie), from &= LANE_PAST;
         }
         if (!isfinite(v) && !(e == INFINITY) && is_unknown(node, x, l)) e = INFINITY;
         finish_real(ev, node, own, out, l, v, e);
+        if (isinf(out->v[l]) && overflows(node, x, l)) from |= LANE_OVER;
         out->tie[l] = (uint8_t)(tie | from);
     }
 }
@@ -369,7 +379,7 @@ static bool clamp_integer(const Node *node, const Lanes *const *x, size_t l, Lan
     double v[2] = {(double)a, (double)b};
     for (int k = 0; k < 2; k++) own[k] = (Lanes){.v = &v[k], .e = &x[k]->e[l], .tie = &x[k]->tie[l]};
     out->e[l] = clamped_error(node, (const Lanes *const[]){&own[0], &own[1]}, 0, (double)out->i[l], &tie);
-    out->tie[l] = (uint8_t)(tie | (flags_of(node, x, l) & LANE_OUTSIDE));
+    out->tie[l] = (uint8_t)(tie | (flags_of(node, x, l) & LANE_PAST));
     return true;
 }
 
@@ -380,7 +390,7 @@ static void compute_integer(const Node *node, const Lanes *const *x, size_t coun
         bool two = node->operand_count > 1;
         if (two && clamp_integer(node, x, l, out)) continue;
         out->e[l] = integer_error(node->opcode, x[0]->i[l], x[0]->e[l], two ? x[1]->i[l] : 0, two ? x[1]->e[l] : 0);
-        out->tie[l] = (uint8_t)((out->e[l] > 0) | (flags_of(node, x, l) & LANE_OUTSIDE));
+        out->tie[l] = (uint8_t)((out->e[l] > 0) | (flags_of(node, x, l) & LANE_PAST));
     }
 }
 
@@ -397,7 +407,7 @@ static void compute_compare(const Node *node, const Lanes *a, const Lanes *b, si
         bool is_nan = real && ((isnan(a->v[l]) && a->e[l] == 0) || (isnan(b->v[l]) && b->e[l] == 0));
         bool near = reach > 0 && !(distance > reach) && !is_nan;
         out->e[l] = near;
-        out->tie[l] = (uint8_t)(near | ((a->tie[l] | b->tie[l]) & LANE_OUTSIDE));
+        out->tie[l] = (uint8_t)(near | ((a->tie[l] | b->tie[l]) & LANE_PAST));
     }
 }
 
@@ -433,12 +443,12 @@ static void compute_select(const Node *node, const Lanes *c, const Lanes *x, con
         const Lanes *taken = c->i[l] ? x : y;
         out->i[l] = taken->i[l]; /* the same bytes for floats */
         out->e[l] = taken->e[l];
-        out->tie[l] = (uint8_t)(taken->tie[l] | (c->tie[l] & LANE_OUTSIDE));
+        out->tie[l] = (uint8_t)(taken->tie[l] | (c->tie[l] & LANE_PAST));
         if (c->e[l] == 0) continue;
         out->tie[l] &= (uint8_t) ~(LANE_WAYS | LANE_STEP);
         double gap = node->is_real ? fabs(x->v[l] - y->v[l]) : fabs((double)x->i[l] - (double)y->i[l]);
         out->e[l] = isnan(gap) ? INFINITY : gap + fmax(x->e[l], y->e[l]);
-        out->tie[l] |= (x->tie[l] | y->tie[l]) & (LANE_TIE | LANE_OUTSIDE);
+        out->tie[l] |= (x->tie[l] | y->tie[l]) & (LANE_TIE | LANE_PAST);
         if (!(gap <= x->e[l] + y->e[l])) out->tie[l] |= LANE_TIE;
     }
 }
@@ -460,7 +470,7 @@ static void compute_cast(const Evaluator *ev, const Node *node, const Lanes *x, 
                 cast_to_integer(node->shape.dtype, x, l, out, &tie);
             else
                 cast_integer(node->shape.dtype, x, l, out, &tie);
-            flags &= LANE_OUTSIDE;
+            flags &= LANE_PAST;
         }
         out->tie[l] = (uint8_t)(tie | flags);
     }

@@ -128,7 +128,7 @@ static void element_indices(Frame *frame, const Node *node, Frame *inner, Reach 
         reach->certain &= at->certain;
         for (size_t l = 0; l < frame->count && !at->certain; l++) {
             reach->unsure[l] |= at->e[l] > 0;
-            reach->flags[l] |= at->tie[l] & LANE_OUTSIDE;
+            reach->flags[l] |= at->tie[l] & LANE_PAST;
         }
         inner->index[d] = index[d];
     }

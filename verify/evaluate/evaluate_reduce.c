@@ -125,7 +125,7 @@ static void acc_arg(Acc *acc, const Node *node, const Lanes *terms, size_t l) {
 }
 
 void acc_take(Acc *acc, const Node *node, const Lanes *terms, size_t l) {
-    acc->flags |= terms->tie[l] & LANE_OUTSIDE;
+    acc->flags |= terms->tie[l] & LANE_PAST;
     if (node->reduce >= REDUCE_ARGMAX)
         acc_arg(acc, node, terms, l);
     else if (node->is_real)
@@ -253,7 +253,7 @@ static void accumulate_wrongly(Work *w, Acc *acc, const Lanes *terms, size_t cou
     for (size_t l = 0; l < count; l++) {
         Acc *to = one ? acc : &acc[l];
         int times = times_taken(w->run->ev->fault, w->node, to->terms);
-        to->flags |= terms->tie[l] & LANE_OUTSIDE;
+        to->flags |= terms->tie[l] & LANE_PAST;
         if (w->node->is_real) {
             acc_sum(to, w->node, times ? times * terms->v[l] : 0, times * terms->e[l]);
         } else {

@@ -132,7 +132,7 @@ static void recur(Recurrence *r, const Node *node, const Lanes *bs, const Lanes 
     double a = as ? as->v[l] : 0, b = bs->v[l], size = fabs(a), ea = as ? as->e[l] : 0;
     bool equal = r->begun && a == r->a && b == r->b;
     double magnitude = size * r->magnitude + (isinf(b) ? 0 : fabs(b));
-    r->flags |= ((as ? as->tie[l] : 0) | bs->tie[l]) & LANE_OUTSIDE;
+    r->flags |= ((as ? as->tie[l] : 0) | bs->tie[l]) & LANE_PAST;
     r->error = product_error(a, ea, r->h, r->error) + bs->e[l];
     r->since = isinf(r->h) ? r->since * fmax(size - ea, 0) : 1;
     r->h = a * r->h + b;
@@ -232,7 +232,7 @@ static void settle_run(const Item *items, size_t begin, size_t end, Row *row) {
         row->index[k] = items[k].index;
         row->e[k] = largest;
         row->tie[k] = items[k].flags | (largest == INFINITY ? LANE_TIE : 0);
-        row->index_tie[k] = (items[k].flags & LANE_OUTSIDE) | (end - begin > 1 && largest > 0 ? LANE_TIE : 0);
+        row->index_tie[k] = (items[k].flags & LANE_PAST) | (end - begin > 1 && largest > 0 ? LANE_TIE : 0);
     }
 }
 

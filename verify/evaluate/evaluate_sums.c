@@ -35,7 +35,7 @@ void acc_sum_lanes(Acc *acc, const Node *node, const Lanes *terms, size_t count,
     bool certain = terms->certain;
     for (size_t l = 0; l < count; l++) {
         Acc *to = one ? acc : &acc[l];
-        to->flags |= certain ? 0 : terms->tie[l] & LANE_OUTSIDE;
+        to->flags |= certain ? 0 : terms->tie[l] & LANE_PAST;
         acc_sum(to, node, terms->v[l], terms->e[l]);
     }
 }
