@@ -53,7 +53,8 @@ static RtError spawn(Baseline *b, char *const words[], int in, int out) {
     posix_spawn_file_actions_destroy(&actions);
     if (!error) return rt_ok();
     b->pid = 0;
-    return rt_error(RT_MISSING, "the baseline %.200s cannot be started: %s", words[0], strerror(error));
+    return rt_error(error == ENOENT || error == EACCES ? RT_BAD_OPTION : RT_MISSING, "the baseline %.200s cannot be started: %s", words[0],
+                    strerror(error));
 }
 
 static RtError say(Baseline *b, const char *text, size_t size) {

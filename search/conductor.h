@@ -38,6 +38,7 @@ typedef struct {
     size_t define_count;
     uint64_t seed, drawn;         /* drawn: of a second verification, which no earlier answer knows of; 0: another each time */
     double time_limit_s;          /* of one case; 0: the default */
+    double deadline;              /* seconds_now: what is not judged then is left; 0: none */
     const char *codes;            /* identities of code that was judged before, with commas: an equal one is not verified; null: none */
     const char *case_name;        /* the case that is measured; null: the largest declared one */
     unsigned samples;             /* of the measurement; 0: chosen */

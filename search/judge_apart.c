@@ -129,7 +129,7 @@ bool judge_apart(Pool *pool, const JudgeOptions *o, const char *sketch, const at
     str_init(&order);
     put_order(o, sketch, &order);
     PoolJob job = {.request = order.data, .size = order.len};
-    pool_run(pool, &job, 1, 0, cancel);
+    pool_run(pool, &job, 1, o->deadline, cancel);
     Json *root = job.outcome == POOL_DONE ? json_read(job.answer.data, job.answer.len, NULL, error) : NULL;
     const char *text = json_get_string(root, "text", "");
     if (!root || !judgement_read(text, strlen(text), j)) blame(&job, sketch, j);

@@ -7,7 +7,7 @@
 #include "pool.h"
 
 /* As judge_sketch, which a candidate cannot end: where the compiler crashes or grows without end the failure is BUG,
- * where it hangs TIMEOUT. False: stopped by *cancel, or no judge can be had; `j` says nothing of the sketch. */
+ * where it hangs TIMEOUT. False: stopped by *cancel or the deadline, or no judge can be had; `j` says nothing of the sketch. */
 bool judge_apart(Pool *pool, const JudgeOptions *options, const char *sketch, const atomic_int *cancel, Judgement *j);
 
 /* A judgement as JSON, with the artifact or without; `j` is as judgement_init leaves it where one is read. */

@@ -642,7 +642,8 @@ void search_run(const SearchOptions *options, SearchResult *result) {
     str_init(&result->error);
     Loop l = {
         .s = {.options = options, .random = options->seed, .run = -1}, .result = result, .start = seconds_now(), .standard = SIZE_MAX};
-    l.end = l.deadline = l.s.deadline = l.start + 0.95 * time_limit(options); /* what runs is to be ended, too */
+    l.end = l.deadline = l.s.deadline =
+        (options->since > 0 ? options->since : l.start) + 0.95 * time_limit(options); /* what runs is to be ended, too */
     result->last.cost = -1;
     if (options->before) {
         result->last.calls = options->before->calls;

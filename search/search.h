@@ -41,6 +41,7 @@ typedef struct SearchOptions {
     unsigned workers;         /* candidates that are judged at one time; 0: 2 */
     const char *const *judge; /* starts a judge: a program that calls pool_serve(search_work); see pool.h */
     unsigned plateau;         /* rounds without a better one that end it; 0: 4 */
+    double since;             /* seconds_now: from then on the time counts; 0: from the beginning of the search */
     double time_limit_s;      /* 0: 20; of all, the first run and the last verification, too */
     double target_speedup;    /* over the naive sketch; 0: none */
     Proposer *more;           /* asked beside the rules; null */

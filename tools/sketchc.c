@@ -119,6 +119,7 @@ static int read_run_options(Driver *d) {
     double seed = 0, bytes = 0, limit = 0, samples = 0;
     int bad = read_number(d, OPTION_SEED, "seed", &seed) | read_number(d, OPTION_MAX_BYTES, "max-bytes", &bytes) |
               read_number(d, OPTION_TIME_LIMIT, "time-limit", &limit) | read_number(d, OPTION_SAMPLES, "samples", &samples);
+    if (given(d, OPTION_SAMPLES) && samples < 1) bad = fail(SKETCHC_USAGE_ERROR, "--samples wants a number of at least 1");
     if (bad) return SKETCHC_USAGE_ERROR;
     d->run.size = sizeof d->run;
     d->run.seed = (uint64_t)seed;
@@ -327,6 +328,17 @@ static bool is_code(const char *path) {
     return false;
 }
 
+/* What says how to compile has no meaning where that is done. */
+static int check_artifact_options(const Driver *d, const char *path) {
+    static const OptionId useless[] = {OPTION_TARGET,         OPTION_ARCH,         OPTION_TARGET_FILE,   OPTION_SKETCH,
+                                       OPTION_DESIGN,         OPTION_STRICT_HINTS, OPTION_DETERMINISTIC, OPTION_CHECK,
+                                       OPTION_PRINT_IR_AFTER, OPTION_VERIFY_EACH,  OPTION_TIME_REPORT};
+    for (size_t i = 0; i < COUNT_OF(useless); i++)
+        if (given(d, useless[i]))
+            return fail(SKETCHC_USAGE_ERROR, "--%s has no meaning with %s, which is compiled already", option_table[useless[i]].name, path);
+    return 0;
+}
+
 /* A sketch is compiled, an artifact read. */
 static int load(Driver *d, const char *path, sketchc_artifact **artifact) {
     Str text;
@@ -334,8 +346,9 @@ static int load(Driver *d, const char *path, sketchc_artifact **artifact) {
     int status = read_source(path, ARTIFACT_LIMIT, &text);
     if (!status && is_artifact(&text)) {
         char *message = NULL;
-        status = (int)sketchc_artifact_read(text.data, text.len, artifact, &message);
-        if (status) fail(status, "%s: %s", path, message ? message : "out of memory");
+        status = check_artifact_options(d, path);
+        if (!status && (status = (int)sketchc_artifact_read(text.data, text.len, artifact, &message)))
+            fail(status, "%s: %s", path, message ? message : "out of memory");
         sketchc_free(message);
     } else if (!status && is_code(path)) {
         status = fail(SKETCHC_SOURCE_ERROR,
@@ -617,6 +630,7 @@ static int dispatch(Driver *d) {
     case COMMAND_CACHE:
         return command_cache(d);
     case COMMAND_DOCTOR:
+        if (d->line.operands.len) return fail(SKETCHC_USAGE_ERROR, "doctor takes no file");
         print_and_free(stdout, sketchc_doctor(given(d, OPTION_JSON) ? "json" : "text"));
         return 0;
     default:

@@ -227,9 +227,9 @@ def described(p: Place) -> None:
     assert len(log) == 1 and "descriptions" not in said, "an answer without words is not asked for again"
     p.forget()
     p.run("right", MODEL)
-    log, said = p.run("right", wanted, MODEL, "--max-calls=3", "--search-time=0.01")
+    log, said = p.run("right", wanted, MODEL, "--max-calls=3")
     assert shown(log) == ["exp_one"] and len(log) == 1, "questions about operators leave those about sketches"
-    log, _ = p.run("right", wanted, "--max-calls=9", "--search-time=0.01")
+    log, _ = p.run("right", wanted, "--max-calls=9")
     assert len(log) == 3, "a quarter of what is left"
 
 

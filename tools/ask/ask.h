@@ -51,6 +51,8 @@ bool ask_check_output(const CommandLine *line);
 /* The sketch to -o, or to standard output unless --json takes that. What -o does not take is printed. */
 int ask_write_sketch(const CommandLine *line, const Str *text);
 int command_config(const CommandLine *line);
+/* To -o or standard output: a status. */
+int ask_write_text(const CommandLine *line, const Str *text);
 int command_docspec(Arena *arena, const CommandLine *line);
 /* What times depend on beside the device: a JSON object of sketchc and the tools with their versions. */
 void ask_environment(Str *out);

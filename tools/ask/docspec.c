@@ -82,7 +82,6 @@ static int shorten(const CommandLine *line, const char *path, Str *formed) {
 
 static int format(const CommandLine *line, const char *path, const Str *text) {
     if (is_table(path)) return complain(path, "a target table is data; fmt is for documents");
-    const char *to = option_value(line, OPTION_OUTPUT);
     Str out;
     str_init(&out);
     document_format(path, text->data, text->len, &out);
@@ -91,10 +90,7 @@ static int format(const CommandLine *line, const char *path, const Str *text) {
         str_release(&out);
         return status;
     }
-    if (to && !file_write_atomic(to, out.data, out.len, 0644))
-        status = complain(to, strerror(errno));
-    else if (!to)
-        fputs(out.data, stdout);
+    status = ask_write_text(line, &out);
     str_release(&out);
     return status;
 }

@@ -72,10 +72,10 @@ int command_config(const CommandLine *line) {
         llm_settings_reference(&out);
     else
         llm_config_show(config, option_given(line, OPTION_SHOW_ORIGIN), &out);
-    fputs(out.data, stdout);
+    int status = ask_write_text(line, &out);
     str_release(&out);
     llm_config_destroy(config);
-    return 0;
+    return status;
 }
 
 /* ---- A run ---- */
@@ -473,6 +473,7 @@ static ProposerRequest design_request(const Run *run, unsigned attempt) {
                              .examples = run->similar.examples,
                              .example_count = run->similar.count,
                              .attempt = attempt,
+                             .deadline = run->judge.deadline,
                              .cancel = run->cancel};
 }
 
@@ -536,7 +537,14 @@ static void line_release(Line *l, unsigned repairs) {
 }
 
 static bool is_over(const Run *run) {
-    return run->final || is_interrupted(run);
+    return run->final || is_interrupted(run) || (run->judge.deadline > 0 && seconds_now() >= run->judge.deadline);
+}
+
+/* Of the time that was asked for the answers have a half, where a search follows. */
+static void set_deadline(Run *run) {
+    double limit = 0;
+    const char *text = option_value(run->line, OPTION_SEARCH_TIME);
+    if (text && parse_double(text, &limit)) run->judge.deadline = run->start + (option_given(run->line, OPTION_ALONE) ? 0.95 : 0.5) * limit;
 }
 
 static void search(Run *run, unsigned candidates, unsigned repairs) {
@@ -619,6 +627,7 @@ static void find_similar(Run *run) {
 static int go_on(Run *run) {
     SearchOptions options = {.more = run->final ? NULL : run->proposer,
                              .asked = true,
+                             .since = run->judge.deadline > 0 ? run->start : 0,
                              .seeds = run->right.data,
                              .seed_count = run->right.len,
                              .before = &run->progress,
@@ -640,9 +649,10 @@ static int go_on(Run *run) {
         ask_say_found(run->line, &result, "");
     } else if (!result.found && !run->best.len && !is_interrupted(run)) {
         fprintf(stderr, "sketchc: %s", result.error.data);
+        if (result.file.len && !ask_write_sketch(run->line, &result.file)) status = SKETCHC_VERIFY_FAILED;
     }
     search_result_release(&result);
-    return 0;
+    return status;
 }
 
 /* ---- Results ---- */
@@ -767,6 +777,7 @@ static int run_all(Run *run, const LlmConfig *config) {
         proposer_destroy(run->proposer);
         return ask_store_status();
     }
+    set_deadline(run);
     find_similar(run);
     take_standard(run, true);
     search(run, candidates ? candidates : 1, repairs);

@@ -103,7 +103,7 @@ static Store *open_operand(const CommandLine *line, const char *what, int *statu
     return ask_open_store(line->operands.data[0], true);
 }
 
-static int put_out(const CommandLine *line, const Str *out) {
+int ask_write_text(const CommandLine *line, const Str *out) {
     const char *path = option_value(line, OPTION_OUTPUT);
     if (path && strcmp(path, "-") != 0) {
         if (file_write_atomic(path, out->data, out->len, 0644)) return 0;
@@ -150,7 +150,7 @@ int command_from_store(const CommandLine *line) {
     Str out;
     str_init(&out);
     bool ok = page ? report_page(store, name ? name + 1 : path, &out) : store_each(store, "dataset", -1, put_tuple, &out);
-    status = ok ? put_out(line, &out) : cannot_read();
+    status = ok ? ask_write_text(line, &out) : cannot_read();
     str_release(&out);
     store_close(store);
     return status;
