@@ -128,7 +128,9 @@ static void choose_walks(Design *d) {
     }
     if (d->dry || !many) return;
     if (s->rest == WALK_POINT && !s->tiles) d->axes[last]->walk = WALK_WHOLE;
-    if (s->tiles) cut(d, d->axes[last], s->inner);
+    int64_t share = 1;
+    d->beside = design_phases_beside(d, d->axes[last], &share);
+    if (s->tiles) cut(d, d->axes[last], s->inner / share);
     if (s->tiles > 1 && many > 1) cut(d, d->axes[second_axis(d, last)], outer_extent(d));
 }
 
@@ -136,7 +138,7 @@ static void choose_walks(Design *d) {
 
 static unsigned open_axis(Design *d, const DesignAxis *axis, unsigned opened) {
     const char *extent = design_aff_text(d, axis->extent);
-    if (axis->walk == WALK_WHOLE || axis->single) return opened;
+    if (axis->walk == WALK_WHOLE || axis->single || axis == d->beside) return opened;
     if (d->vectors && !opened) design_line(d, "@llm_hint(\"vectorize\")");
     if (!d->style->naive) design_line(d, "@llm_hint(\"parallel\", \"coreidx\")");
     if (axis->walk == WALK_TILE)
@@ -182,7 +184,7 @@ DesignTile design_storable(Design *d, DesignTile t, const IrType *type, unsigned
 
 /* The tiles that hold the results, ready to be stored. */
 static DesignTile result_tile(Design *d, const DesignResults *r, unsigned i, unsigned rank, DesignAxis *const *axes) {
-    DesignTile t = design_value(d, r->values[i], d->place);
+    DesignTile t = d->beside ? design_beside(d, r->values[i]) : design_value(d, r->values[i], d->place);
     return d->error ? t : design_storable(d, t, r->values[i]->type, rank, axes);
 }
 
@@ -191,7 +193,7 @@ static void store_results(Design *d, const DesignResults *r) {
     DesignTile tiles[DESIGN_AXES];
     unsigned rank = 0, ready = 0;
     for (unsigned i = 0; i < d->outer_count; i++)
-        if (d->axes[i]->walk != WALK_POINT) axes[rank++] = d->axes[i];
+        if (d->axes[i]->walk != WALK_POINT || d->axes[i] == d->beside) axes[rank++] = d->axes[i];
     for (unsigned i = 0; i < r->count && !d->error; i++) {
         /* Where a store overwrites what is read all reads come first. */
         for (; ready < (d->writes ? r->count : i + 1) && !d->error; ready++) tiles[ready] = result_tile(d, r, ready, rank, axes);
@@ -220,6 +222,7 @@ void design_begin_nest(Design *d, Design *around, const DesignResults *r, Str *b
     memset(&d->known, 0, sizeof d->known);
     memset(&d->bindings, 0, sizeof d->bindings);
     d->body = body;
+    d->beside = NULL;
     d->in_product = d->direct = d->lanes = d->turns = d->bounded = d->reused = false;
     d->writes = r->bits & d->inout;
     str_init(body);

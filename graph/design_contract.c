@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+enum { STAGES_BESIDE = 3 };  /* where each phase's product has buffers of its own */
 enum { LONG_CHAIN = 16384 }; /* products of f32 that are added in order */
 
 /* ---- Products ---- */
@@ -192,7 +193,8 @@ static DesignTile product_loop(Design *d, Product *p, DesignFold *f, const Desig
     DesignTile acc = design_new_accumulator(d, shape->rank, shape->axes, dtype, "0");
     size_t known = d->known.len;
     bool apart = dtype == DTYPE_F32 && has_long_chain(d, f);
-    DesignLoops loops = design_open_loops(d, f, d->style->stages, acc, design_parts_of(d, f, dtype));
+    int64_t stages = d->beside && d->style->stages > STAGES_BESIDE ? STAGES_BESIDE : d->style->stages;
+    DesignLoops loops = design_open_loops(d, f, stages, acc, design_parts_of(d, f, dtype));
     acc = loops.inner;
     d->ahead |= d->style->stages > 0;
     DesignTile a = factor(d, p, false), b = factor(d, p, true);

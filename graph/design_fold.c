@@ -231,7 +231,77 @@ static void open_loop(Design *d, const char *name, const char *first, const char
     d->depth++;
 }
 
+/* How often the loop along the axis runs, where that is one number. */
+static bool has_turns(const DesignAxis *axis, int64_t *turns) {
+    return !axis->low && !axis->high && axis->walk == WALK_POINT && aff_is_const(axis->turns ? axis->turns : axis->extent, turns) &&
+           *turns > 0;
+}
+
+/* Loops whose turns are those of one: of `first` (null: none), and inside of it those that run a known number of times. */
+typedef struct {
+    const DesignAxis *first, *even[2 * DESIGN_RANK];
+    int64_t turns[2 * DESIGN_RANK], inside; /* of each; of all of them together */
+    unsigned count;
+} Joined;
+
+/* Loops that end by the place of the block stay outside. */
+static Joined joined_loops(Design *d, const DesignFold *f, DesignLoops *l) {
+    Joined j = {.inside = 1};
+    for (unsigned i = 0; i < f->count; i++) {
+        const DesignAxis *axis = f->axes[i];
+        if (!is_loop(axis)) continue;
+        if (has_turns(axis, &j.turns[j.count])) {
+            j.inside *= j.turns[j.count];
+            j.even[j.count++] = axis;
+        } else if (!j.first && !axis->turns && !axis->low && !axis->high) {
+            j.first = axis;
+        } else {
+            Range r = range_of(d, axis);
+            open_loop(d, axis->name, r.first, r.count);
+            l->opened++;
+        }
+    }
+    return j;
+}
+
+static const char *quotient(Design *d, const char *turn, int64_t by) {
+    return by > 1 ? arena_printf(d->arena, "%s // %lld", turn, (long long)by) : turn;
+}
+
+/* From the turn of the joined loop the index along each axis. */
+static void print_indices(Design *d, const Joined *j, const char *turn) {
+    int64_t inside = j->inside;
+    if (j->first) design_line(d, "%s = %s", j->first->name, quotient(d, turn, inside));
+    for (unsigned i = 0; i < j->count; i++) {
+        inside /= j->turns[i];
+        const char *whole = quotient(d, turn, inside);
+        if (j->turns[i] == 1)
+            whole = "0";
+        else if (i || j->first)
+            whole = arena_printf(d->arena, "%s %% %lld", whole, (long long)j->turns[i]);
+        design_line(d, "%s = %s", j->even[i]->name, whole);
+    }
+}
+
+/* One loop brings the factors of all turns ahead, which several would do anew for each turn around them. */
+static DesignLoops open_joined(Design *d, const DesignFold *f, int64_t stages, DesignTile acc) {
+    DesignLoops l = {.acc = acc, .inner = acc};
+    Joined j = joined_loops(d, f, &l);
+    if (!j.count && !j.first) return l;
+    const DesignAxis *only = j.count ? j.even[0] : j.first;
+    bool one = j.count + (j.first != NULL) == 1;
+    const char *turn = one ? only->name : arena_printf(d->arena, "q%s", only->name);
+    const char *count = arena_printf(d->arena, "%lld", (long long)j.inside);
+    if (j.first) count = j.inside > 1 ? arena_printf(d->arena, "%s * %s", range_of(d, j.first).count, count) : range_of(d, j.first).count;
+    design_line(d, "@llm_hint(\"pipeline\", stages=%lld)", (long long)stages);
+    open_loop(d, turn, NULL, count);
+    l.opened++;
+    if (!one) print_indices(d, &j, turn);
+    return l;
+}
+
 DesignLoops design_open_loops(Design *d, const DesignFold *f, int64_t stages, DesignTile acc, const char *parts) {
+    if (stages && !parts && d->style->staging == STAGE_PACKED) return open_joined(d, f, stages, acc);
     DesignLoops l = {.acc = acc, .inner = acc};
     unsigned loops = 0, opened = 0;
     for (unsigned i = 0; i < f->count; i++) loops += is_loop(f->axes[i]);

@@ -161,6 +161,8 @@ typedef struct {
     VEC(DesignBinding) bindings;
     VEC(DesignStaged) staged;
     VEC(DesignConstexpr) constexprs;
+    DesignAxis
+        *beside; /* the phase whose indices a block makes one after the other, to store them as one tile; null: a loop runs over it */
     const DesignResults *staging; /* the values whose nest is being printed; it must not read them from memory */
     /* Sets of results, a bit for each. */
     uint64_t inout;       /* those stored to tensors that are also read */
@@ -257,6 +259,13 @@ DesignTile design_storable(Design *d, DesignTile t, const IrType *type, unsigned
 void design_begin_nest(Design *d, Design *around, const DesignResults *r, Str *body);
 bool design_end_nest(Design *d, const Design *around, Str *body);
 bool design_is_stored(const IrValue *v); /* whether the graph says that it lies in memory */
+
+/* design_beside.c: phases of one axis as one tile. */
+/* The axis of the phases along the results' last axis, where a block makes all of them: in `share` of what its tile would hold of the axis `rows`. Null: a loop
+ * runs over them, or there are none. */
+DesignAxis *design_phases_beside(const Design *d, const DesignAxis *rows, int64_t *share);
+/* The value with its phases as the last axis of the tile. */
+DesignTile design_beside(Design *d, IrValue *v);
 
 /* design_results.c: deals the results, and parts of results, to at most DESIGN_NESTS nests. Results whose bit is in `apart` get a nest of their own. */
 size_t design_group_results(Design *d, uint64_t apart, DesignResults *nests);

@@ -5,6 +5,7 @@
 #include "registers.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -19,13 +20,17 @@ enum {
     FACTOR_BYTES = 32,      /* of a factor of wgmma along k */
     MMA_ADDS = 16 * 8 * 16, /* of 16 bits; of 32 bits half as many cost as much, of 8 bits twice as many */
     UNEVEN_BLOCKS = 32,     /* so many are walked of those whose work differs */
+    APART = 4,              /* elements of which at most one is behind another: stored at a distance */
     CVT_ADDS = 8            /* four conversions of an addition and a mask each */
 };
+
+#define CACHED 0.6 /* of the L2 cache: what a launch finds there again */
 
 /* An integer value in each thread of the block. */
 typedef struct {
     bool known;
     bool by_block; /* made of the block's place in the grid */
+    bool fixed;    /* made of constants and indices of maps: a number in the code, where every turn stands by itself */
     int64_t *lanes;
 } Lanes;
 
@@ -46,15 +51,24 @@ typedef struct {
     bool up, down; /* so far each was behind the one before, before it */
 } Piece;
 
+/* What a warp stores through one access, all along the map's inner axis. */
+typedef struct {
+    int64_t at[INNER * WARP]; /* elements */
+    size_t count;
+    double asked; /* sectors that its instructions ask for */
+} Cover;
+
 typedef struct {
     const void *key; /* a value, or an access */
     Lanes lanes;
     Seen *seen;
+    Cover *cover;
     Piece *piece;
 } Slot;
 
 typedef struct {
     double read, written;   /* bytes that the threads ask for, whole sectors */
+    double parts;           /* of those written, in sectors of which a map stores a part */
     double bytes;           /* of the tensor; 0: not known */
     const int64_t *extents; /* of its axes; null: not known */
 } Traffic;
@@ -108,13 +122,19 @@ static int64_t *set_lanes(Count *c, const IrValue *v) {
     s->key = v;
     if (!s->lanes.lanes) s->lanes.lanes = ARENA_ARRAY(c->arena, int64_t, c->threads);
     s->lanes.known = true;
-    s->lanes.by_block = false;
+    s->lanes.by_block = s->lanes.fixed = false;
     return s->lanes.lanes;
 }
 
 static void set_all(Count *c, const IrValue *v, int64_t value) {
     int64_t *lanes = set_lanes(c, v);
     for (size_t i = 0; i < c->threads; i++) lanes[i] = value;
+}
+
+/* A number in the code. */
+static void set_number(Count *c, const IrValue *v, int64_t value) {
+    set_all(c, v, value);
+    slot_of(c, v)->lanes.fixed = true;
 }
 
 static int64_t floor_div(int64_t a, int64_t b) {
@@ -215,7 +235,7 @@ static void evaluate(Count *c, const IrOp *op) {
     }
     if (op->opcode == IR_CONST) {
         const IrAttr *value = ir_attr(op, "value");
-        if (value && value->kind != IR_ATTR_FLOAT) set_all(c, result, value->integer);
+        if (value && value->kind != IR_ATTR_FLOAT) set_number(c, result, value->integer);
         return;
     }
     const Lanes *in[3] = {0};
@@ -229,8 +249,10 @@ static void evaluate(Count *c, const IrOp *op) {
     if (!copy && !choice && op->opcode != IR_NOT && !(op->operand_count == 2 && apply(op->opcode, 0, 1, &probe))) return;
     const int64_t *a = in[0]->lanes, *b = in[1] ? in[1]->lanes : a, *d = in[2] ? in[2]->lanes : a;
     bool by_block = in[0]->by_block || (in[1] && in[1]->by_block) || (in[2] && in[2]->by_block);
+    bool fixed = in[0]->fixed && (!in[1] || in[1]->fixed) && (!in[2] || in[2]->fixed);
     int64_t *lanes = set_lanes(c, result);
     slot_of(c, result)->lanes.by_block = by_block;
+    slot_of(c, result)->lanes.fixed = fixed;
     for (size_t i = 0; i < c->threads; i++) {
         if (copy)
             lanes[i] = a[i];
@@ -312,6 +334,34 @@ static Pattern pattern_of(Count *c, const IrOp *op, const Lanes *offset, const L
         p.sectors += fresh(seen, warp / WARP, sectors, n) * wide;
     }
     return p;
+}
+
+static int by_place(const void *a, const void *b) {
+    const int64_t *x = a, *y = b;
+    return *x < *y ? -1 : *x > *y;
+}
+
+/* Is hardly any of the elements behind another one? */
+static bool lie_apart(Cover *k) {
+    size_t next = 0;
+    qsort(k->at, k->count, sizeof *k->at, by_place);
+    for (size_t i = 1; i < k->count; i++) next += k->at[i] <= k->at[i - 1] + 1;
+    return next * APART < k->count;
+}
+
+/* Sectors that are stored at a distance: what the map leaves of them comes from others, too late to be one with it. Known at the last index along its inner axis; seen from the
+ * first warp. */
+static double sectors_in_part(Count *c, const IrOp *op, const Lanes *offset, const Lanes *mask, const Pattern *p) {
+    Slot *s = slot_of(c, op);
+    bool first = c->walked <= 1 || !c->inner, last = c->walked <= 1 || c->inner + 1 == c->walked;
+    s->key = op;
+    if (!s->cover) s->cover = ARENA_ARRAY(c->arena, Cover, 1);
+    Cover *k = s->cover;
+    if (first) k->count = 0, k->asked = 0;
+    k->asked += p->sectors;
+    for (size_t i = 0; i < WARP; i++)
+        if (lane_accesses(c, i, mask) && k->count < INNER * WARP) k->at[k->count++] = offset->lanes[i];
+    return last && k->count > WARP / 2 && lie_apart(k) ? k->asked : 0;
 }
 
 /* The worst accesses are kept. */
@@ -445,6 +495,8 @@ static void access(Count *c, const IrOp *op, const IrValue *pointer, const IrVal
     c->out->l2 += moved;
     int param = param_of(c, pointer);
     if (param >= 0) *(writes ? &c->params[param].written : &c->params[param].read) += moved;
+    if (param >= 0 && writes && at->known && bytes == (double)size && p.active > c->threads / 2)
+        c->params[param].parts += times * SECTOR * sectors_in_part(c, op, at, present, &p);
     if (writes)
         wait_for_loads(c);
     else
@@ -532,10 +584,21 @@ static void run_atom(Count *c, const IrOp *op) {
 
 static bool walk(Count *c, const IrBlock *block);
 
-static double weight(const IrOp *op) {
+/* Is the second operand a power of two, by which one divides with a shift, a mask or a product? */
+static bool divides_by_power(const IrOp *op) {
+    const IrOp *by = op->operand_count == 2 ? op->operands[1]->def : NULL;
+    const IrAttr *value = by && by->opcode == IR_CONST ? ir_attr(by, "value") : NULL;
+    if (!value) return false;
+    int exponent;
+    return frexp(value->kind == IR_ATTR_FLOAT ? value->number : (double)value->integer, &exponent) == 0.5;
+}
+
+/* `fixed`: the result is a number in the code, once the map is unrolled. */
+static double weight(const IrOp *op, bool fixed) {
     if (!op->result_count || op->results[0].type->kind != IR_TYPE_SCALAR) return 0;
     const IrType *t = op->results[0].type;
     bool slow = op->opcode == IR_DIV || op->opcode == IR_SQRT || op->opcode == IR_FLOORDIV || op->opcode == IR_MOD;
+    slow = slow && !fixed && !divides_by_power(op);
     switch (op->opcode) {
     case IR_CONST:
     case IR_SPECIAL:
@@ -655,7 +718,7 @@ static bool walk_map(Count *c, const IrOp *op) {
     double count = 1;
     for (size_t i = 0; extents && i < extents->count; i++) {
         count *= (double)extents->ints[i];
-        set_all(c, op->regions[0]->args[i], 0);
+        set_number(c, op->regions[0]->args[i], 0);
     }
     for (unsigned i = 0; i < op->result_count; i++) {
         const IrType *t = op->results[i].type;
@@ -678,7 +741,7 @@ static bool walk_map(Count *c, const IrOp *op) {
     c->walked = walked;
     for (int64_t i = 0; i < walked && ok; i++) {
         c->inner = i;
-        if (extents && extents->count) set_all(c, op->regions[0]->args[extents->count - 1], i);
+        if (extents && extents->count) set_number(c, op->regions[0]->args[extents->count - 1], i);
         ok = walk(c, op->regions[0]);
     }
     c->epoch++;
@@ -691,6 +754,7 @@ static bool walk_map(Count *c, const IrOp *op) {
 
 static bool walk_op(Count *c, const IrOp *op) {
     const IrValue *value;
+    bool fixed;
     switch (op->opcode) {
     case IR_FOR:
         return walk_for(c, op);
@@ -740,8 +804,9 @@ static bool walk_op(Count *c, const IrOp *op) {
         c->out->instructions += c->times * c->blocks * (double)c->threads / WARP;
         return true;
     default:
-        c->out->instructions += c->times * c->blocks * active_part(c) * (double)c->threads / WARP * weight(op);
         evaluate(c, op);
+        fixed = op->result_count && lanes_of(c, &op->results[0])->fixed;
+        c->out->instructions += c->times * c->blocks * active_part(c) * (double)c->threads / WARP * weight(op, fixed);
         return true;
     }
 }
@@ -810,7 +875,7 @@ static bool bind_params(Count *c) {
 /* What of the traffic of a tensor has to come from device memory. */
 static double from_memory(const Count *c, const Traffic *t, double asked) {
     if (!t->bytes || asked <= t->bytes) return asked;
-    double cache = 0.6 * (double)c->machine->l2_bytes;
+    double cache = CACHED * (double)c->machine->l2_bytes;
     if (t->bytes <= cache) return t->bytes;
     double tiles = c->grid * c->turns;
     double share = t->bytes / tiles; /* of one tile, read again before others take its place */
@@ -819,11 +884,20 @@ static double from_memory(const Count *c, const Traffic *t, double asked) {
     return share * (resident < tiles ? resident : tiles) <= cache ? t->bytes : asked;
 }
 
+/* A sector that is stored in part is fetched to be filled, unless the cache holds all of the tensor until that is done. */
+static void fill_sectors(Count *c, Traffic *t) {
+    CostLaunch *l = c->out;
+    if (t->bytes && t->bytes <= CACHED * (double)c->machine->l2_bytes) return;
+    l->read += t->parts;
+    l->l2 += t->parts;
+}
+
 static void sum_up(Count *c) {
     CostLaunch *l = c->out;
     for (unsigned i = 0; i < c->f->param_count; i++) {
         l->read += from_memory(c, &c->params[i], c->params[i].read);
         l->written += from_memory(c, &c->params[i], c->params[i].written);
+        fill_sectors(c, &c->params[i]);
     }
 }
 
@@ -840,7 +914,7 @@ static void limit_in_flight(Count *c) {
 static bool walk_blocks(Count *c, unsigned count) {
     CostLaunch empty = *c->out;
     bool ok = true;
-    for (unsigned i = 0; i < c->f->param_count; i++) c->params[i].read = c->params[i].written = 0;
+    for (unsigned i = 0; i < c->f->param_count; i++) c->params[i].read = c->params[i].written = c->params[i].parts = 0;
     c->blocks = c->grid / count;
     for (unsigned i = 0; i < count && ok; i++) {
         c->place = floor(c->grid * fmod(0.5 + i * GOLDEN, 1));
