@@ -102,6 +102,21 @@ static bool fits(const Access *a, const Aff *extent) {
     return a->axis && a->step == 1 && aff_is_const(a->rest, &rest) && rest == 0 && a->axis->extent == extent;
 }
 
+/* Would a reader take the slice for a tile that is counted in elements by mistake (E0401)? Its begin moves by one for each index of another axis, which has as many
+ * indices as the tensor has tiles of this extent. */
+static bool looks_like_mistake(Design *d, const Access *a, const Aff *extent) {
+    int64_t size, width, count, step;
+    if (!a->axis || a->axis->walk != WALK_WHOLE || !aff_is_const(extent, &size) || !aff_is_const(a->axis->extent, &width) || width < 1)
+        return false;
+    for (unsigned i = 0; i < d->axis_count; i++) {
+        const DesignAxis *axis = d->axes[i];
+        if (!aff_is_const(axis->extent, &count) || !aff_depends_on(a->rest, axis)) continue;
+        const Aff *moved = aff_sub(d->module->affs, at_value(d, a->rest, axis, 1), at_value(d, a->rest, axis, 0));
+        if (aff_is_const(moved, &step) && step == 1 && (count == size / width || count == (size + width - 1) / width)) return true;
+    }
+    return false;
+}
+
 /* ---- Loads ---- */
 
 static DesignTile alloc_for(Design *d, unsigned rank, DesignAxis *const *axes, Dtype dtype) {
@@ -272,8 +287,13 @@ static DesignTile load_declared(Design *d, const char *tensor, const IrType *typ
     if (!plain) return load_view(d, tensor, type, index, pad);
     Str slices;
     str_init(&slices);
-    for (unsigned i = 0; i < type->rank; i++) str_printf(&slices, "%s%s", i ? ", " : "", slice_text(d, &a[i], type->extents[i]));
+    bool window = false;
+    for (unsigned i = 0; i < type->rank; i++) {
+        str_printf(&slices, "%s%s", i ? ", " : "", slice_text(d, &a[i], type->extents[i]));
+        window |= looks_like_mistake(d, &a[i], type->extents[i]);
+    }
     DesignTile t = alloc_for(d, rank, axes, type->dtype);
+    if (window) design_line(d, "@llm_hint(\"sliding_window\")");
     design_line(d, "load(%s[%s] -> %s%s)", tensor, slices.data, t.text, pad_text(d, pad, type->dtype));
     if (!pad || packed) set_ends(rank, axes); /* zeros behind the end of a sum add nothing */
     str_release(&slices);
@@ -423,9 +443,9 @@ DesignTile design_gather(Design *d, IrOp *op) {
     const char *tensor = base_name(d, op->operands[0]);
     GatherAxis g[DESIGN_RANK] = {0};
     DesignTile all = {0};
-    DesignAxis *axes[DESIGN_RANK];
+    DesignAxis *axes[DESIGN_RANK] = {0};
     unsigned rank = 0;
-    bool placed = false;
+    bool placed = false, window = false;
     if (d->error) return all;
     gather_axes(d, op, g, &all);
     if (d->error) return all;
@@ -440,12 +460,14 @@ DesignTile design_gather(Design *d, IrOp *op) {
             placed = true;
         } else {
             text = slice_text(d, &g[i].access, type->extents[i]);
+            window |= looks_like_mistake(d, &g[i].access, type->extents[i]);
             if (g[i].access.axis && rank < DESIGN_RANK) axes[rank++] = g[i].access.axis;
         }
         str_printf(&slices, "%s%s", i ? ", " : "", text);
     }
     DesignTile t = alloc_for(d, rank, axes, type->dtype);
     const double *number = pad ? &pad->number : reads_zero(op, g, &all) ? &ZERO : NULL;
+    if (window) design_line(d, "@llm_hint(\"sliding_window\")");
     design_line(d, "load(%s[%s] -> %s%s)", tensor, slices.data, t.text, pad_text(d, number, type->dtype));
     if (!number) set_ends_of_slices(op, g);
     str_release(&slices);

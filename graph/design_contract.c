@@ -272,12 +272,39 @@ static int64_t longest_fold(Design *d, const IrOp *op) {
     return longest;
 }
 
+static FoldRole role_of(const IrOp *op, unsigned i) {
+    const IrBlock *body = op->regions[0];
+    FoldRole role = FOLD_ANY;
+    for (const IrOp *e = body->first; e; e = e->next)
+        for (unsigned k = 1; e->opcode == IR_GRAPH_ELEMENT && k < e->operand_count; k++) {
+            if (e->operands[k] == body->args[i])
+                role = FOLD_CHANNEL;
+            else if (indices_of(op, e->operands[k]) & ((uint32_t)1 << i))
+                return FOLD_TAP;
+        }
+    return role;
+}
+
+/* Is the product summed along a window? */
+static bool has_taps(const IrOp *op) {
+    unsigned outer = (unsigned)ir_attr_int(op, "outer", 0);
+    bool taps = false, channels = false;
+    for (unsigned i = outer; i < op->operand_count && i < 32; i++) {
+        FoldRole role = role_of(op, i);
+        taps |= role == FOLD_TAP;
+        channels |= role == FOLD_CHANNEL;
+    }
+    return taps && channels;
+}
+
 /* Gives each index of the notation its meaning here. */
 static bool bind_indices(Design *d, IrOp *op, const Aff *const *index, DesignFold *f) {
     unsigned outer = (unsigned)ir_attr_int(op, "outer", 0);
+    bool window = f->longest && has_taps(op);
     for (unsigned i = 0; i < op->operand_count; i++) {
         const Aff *at = i < outer ? index[i] : NULL;
         if (!at) {
+            f->role = window && i < 32 ? role_of(op, i) : FOLD_ANY;
             const Aff *extent = design_index(d, op->operands[i]);
             if (!extent) return design_fail(d, "an extent that depends on data");
             bool rigid = strcmp(f->kind, "or") == 0 || strcmp(f->kind, "and") == 0 || !dtype_is_float(f->dtype);

@@ -11,9 +11,11 @@ enum { TURNS_OF_PART = 1024 }; /* of a loop, whose terms are added in order */
 enum { MOST_PACKED_TAPS = 512 };
 enum { MOST_TAPS = 32 }; /* the same of a product that is summed along a longer axis too: a matrix product for each */
 
-static DesignWalk fold_walk(const Design *d, const DesignAxis *axis, int64_t longest) {
+/* Few channels are walked in chunks as many are, and not index by index as the taps of a window. */
+static DesignWalk fold_walk(const Design *d, const DesignAxis *axis, const DesignFold *f) {
     int64_t extent = INT64_MAX, chunk = d->style->fold, most = d->style->staging == STAGE_PACKED ? MOST_PACKED_TAPS : MOST_TAPS;
-    aff_is_const(axis->extent, &extent);
+    int64_t longest = f->role == FOLD_TAP ? INT64_MAX : f->longest;
+    if (f->role != FOLD_CHANNEL) aff_is_const(axis->extent, &extent);
     if (d->dry || !chunk || axis->coupled) return WALK_WHOLE;
     if (extent <= DESIGN_SMALL_FOLD || (chunk > 1 && extent <= most && extent < longest)) return WALK_POINT;
     if (chunk == 1) return axis->contiguous ? WALK_WHOLE : WALK_POINT;
@@ -32,7 +34,7 @@ DesignAxis *design_fold_axis(Design *d, const Aff *extent, const Aff *const *ind
     }
     DesignAxis *axis = design_axis_add(d, extent, true);
     if (!axis) return NULL;
-    axis->walk = rigid ? WALK_WHOLE : fold_walk(d, axis, f->longest);
+    axis->walk = rigid ? WALK_WHOLE : fold_walk(d, axis, f);
     if (axis->walk == WALK_TILE) axis->tile = design_constexpr(d, "F", d->style->fold);
     return axis;
 }

@@ -5,9 +5,13 @@
 #include "design_internal.h"
 
 /* A fold along axes of the nest. */
+/* Of an axis that a convolution is summed along: one of its window, or one that both factors have of their own. */
+typedef enum { FOLD_ANY, FOLD_TAP, FOLD_CHANNEL } FoldRole;
+
 typedef struct {
     const char *kind;
     Dtype dtype;
+    FoldRole role;   /* of the axis that is added next */
     int64_t longest; /* of a product: the largest extent; 0: no product */
     bool product;    /* a contraction's: what uses its result uses no tile of its factors, so no axis of the output serves both */
     unsigned count;
