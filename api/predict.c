@@ -110,6 +110,12 @@ static void put_buffers_json(const Buffers *buffers, Str *out) {
     str_append(out, "]}\n");
 }
 
+/* The ceilings that everything is predicted from, a second. */
+static void put_machine_json(const CostMachine *m, Str *out) {
+    str_printf(out, ",\"machine\":{\"copy\":%.9g,\"read\":%.9g,\"fill\":%.9g,\"l2\":%.9g", m->copy, m->read, m->fill, m->l2);
+    str_printf(out, ",\"products\":%.9g,\"instructions\":%.9g,\"launch\":%.9g}", m->products, m->issue, m->launch);
+}
+
 static void put_report(const sketchc_unit *unit, IrModule *m, const Target *target, const Buffers *buffers, Arena *arena, bool json,
                        Str *out) {
     CostMachine machine;
@@ -118,6 +124,7 @@ static void put_report(const sketchc_unit *unit, IrModule *m, const Target *targ
     if (json) {
         str_printf(out, "{\"format\":1,\"kind\":\"prediction\",\"arch\":\"%s\"", target->name);
         put_choice_json(&unit->choice, out);
+        if (known) put_machine_json(&machine, out);
         str_append(out, ",\"cases\":[");
     } else if (!known)
         str_printf(out,

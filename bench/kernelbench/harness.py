@@ -2,7 +2,7 @@
 """KernelBench's problems through torch.compile(backend="sketchc"): what was taken, whether it is right, how long it takes.
 
     harness.py --kernelbench DIR --level 1|2|3 [--only 1,5-9] [--device cuda|cpu] [--small] [--out FILE.jsonl]
-               [--compare eager,compile,max-autotune] [--trials 10] [--precision tf32x3] [--dtype f32|bf16|f16] [--shard K/N]
+               [--compare eager,compile,max-autotune] [--trials 10] [--precision tf32x3] [--dtype f32|bf16|f16] [--slower leave|take] [--shard K/N]
 
 DIR is a checkout of ScalingIntelligence/KernelBench. Each problem's Model is built twice with seed 42, the second one compiled by this
 backend. Right by KernelBench's rule: five inputs of its seeds, absolute and relative tolerance 1e-4 in f32, 1e-2 in f16 and bf16, no
@@ -180,7 +180,7 @@ def rivals(problem, names):
 
 def compiled(problem, options):
     """The model through this backend, its report, and how long compiling took."""
-    given = {"precision": options.precision, "loud": False, "nested": options.nested}
+    given = {"precision": options.precision, "loud": False, "nested": options.nested, "slower": options.slower}
     fast = torch.compile(problem.model(), backend="sketchc", options={k: v for k, v in given.items() if v is not None})
     start = time.perf_counter()
     with backend.reporting() as report:
@@ -261,6 +261,7 @@ def parsed():
     parser.add_argument("--correct", type=int, default=5)
     parser.add_argument("--precision")
     parser.add_argument("--nested", default="eager")
+    parser.add_argument("--slower", default="leave")
     parser.add_argument("--dtype", choices=DTYPES, default="f32")
     parser.add_argument("--shard", default="0/1")
     return parser.parse_args()

@@ -1,11 +1,16 @@
 """Models of torch.nn at small sizes, inference and training, against eager."""
+import contextlib
 import copy
+import math
 
 import common
 import torch
 import torch.nn.functional as F
 from common import backend, daily
 from torch import nn
+from torch.fx.experimental import proxy_tensor
+
+from sketchc import rival
 
 
 class ConvNet(nn.Module):
@@ -300,6 +305,56 @@ def test_the_report_predicts():
     assert f"{seconds * 1e3:.4g} ms predicted" in str(report) and all(k in str(report) for k, _ in kernels), str(report)
     region.text = region.text.replace("operator", "operator operator")
     assert region.predicted() is None
+
+
+@contextlib.contextmanager
+def as_on_a_gpu():
+    """Regions are predicted for sm_90a, which need not be there, and run on the processor."""
+    real, machine = backend.compile_kernel, backend.Compiler._machine
+    backend.Compiler._machine = lambda self, device: ("nvptx", "sm_90a")
+    backend.compile_kernel = lambda text, **options: real(text, target="openmp", cache=options["cache"])
+    try:
+        yield
+    finally:
+        backend.compile_kernel, backend.Compiler._machine = real, machine
+
+
+def test_what_is_predicted_to_be_slower_is_left():
+    """A chain of maps is one kernel in place of five; a small product is cuBLAS's, unless all is to be taken."""
+    def maps(x):
+        return torch.sin(x) * 2 + x.exp().sqrt()
+
+    def product(a, b):
+        return a @ b
+    x, (a, b) = torch.rand(256, 256), torch.randn(2, 256, 256, dtype=torch.bfloat16)
+    with as_on_a_gpu(), torch.no_grad():
+        _, report = common.compiled(maps, x)
+        assert report.whole, str(report)
+        ours, report = common.compiled(product, a, b, whole=False, loud=False)
+        assert not report.graphs[0].regions and "predicted to take" in str(report), str(report)
+        assert torch.equal(ours, a @ b)
+        _, report = common.compiled(product, a, b, slower="take")
+        assert report.whole, str(report)
+
+
+def test_what_torch_should_take():
+    """By the table of a machine of round numbers; bytes of a map, a product in bf16, and two maps that inductor joins."""
+    machine = {"copy": 1e12, "products": 1e15, "instructions": 1e12, "launch": 1e-9}
+
+    def taken(function, inputs, way="eager"):
+        graph = proxy_tensor.make_fx(function, tracing_mode="fake")(*inputs).graph
+        return rival.seconds(graph, machine, way)
+    x, a = torch.empty(1000, 1000), torch.empty(1000, 1000, dtype=torch.bfloat16)
+    memory, products = 1e12 * rival.REACHED["memory"], 1e15 * rival.REACHED["products"]
+    assert math.isclose(taken(lambda x: x.sin(), (x,)), 8e6 / memory)
+    assert math.isclose(taken(lambda x: x.sin().cos(), (x,)), 16e6 / memory)
+    assert math.isclose(taken(lambda x: x.sin().cos(), (x,), "inductor"), 8e6 / memory)
+    machine["copy"] = 1e18
+    assert math.isclose(taken(lambda a: a @ a, (a,)), 1e9 / products)
+    image, filters = torch.empty(2, 8, 10, 10, dtype=torch.bfloat16), torch.empty(16, 8, 3, 3, dtype=torch.bfloat16)
+    machine["launch"] = 0
+    convolved = 2 * 16 * 8 * 8 * 8 * 9 / (1e15 * rival.REACHED["convolutions"]["eager"])
+    assert math.isclose(taken(lambda x, w: F.conv2d(x, w), (image, filters)), convolved)
 
 
 def test_a_refused_call_with_many_results():

@@ -5,8 +5,8 @@
     print(sketchc.backend.explain_model(model, x))
 
 Options: `precision` (of products: "f32", "tf32", ...; default: what torch.backends allows), `target` ("openmp", "nvptx", "cuda";
-default by the tensors' device), `nested` ("eager" or "inductor"), `loud` (a line on standard error for each graph with operations
-left; default on). All names of torch that are not public stand in this file (and SymInt.node, in importer_text.py)."""
+default by the tensors' device), `nested` ("eager" or "inductor"), `slower` ("leave" to the nested backend what is predicted to be slower than it, the default, or
+"take"), `loud` (a line on standard error for each graph with operations left; default on). All names of torch that are not public stand in this file (and SymInt.node, in importer_text.py)."""
 import contextlib
 import functools
 import logging
@@ -17,9 +17,10 @@ from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._dynamo import register_backend
 from torch._dynamo.backends.common import aot_autograd
 
-from . import _native, importer, splitter
+from . import _native, importer, rival, splitter
 from .errors import Error
 from .importer_text import NotTaken
+from .kernel import Request
 from .kernel import compile as compile_kernel
 from .report import GraphReport, Region, Report, first_line
 
@@ -75,15 +76,16 @@ class Options:
     """The backend's options, checked."""
 
     CHOICES = {"precision": ("f64", "f32", "ieee", "tf32x3", "bf16x3", "tf32", "f16", "bf16", "f8"),
-               "target": ("openmp", "cpu", "nvptx", "gpu", "cuda"), "nested": ("eager", "inductor")}
+               "target": ("openmp", "cpu", "nvptx", "gpu", "cuda"), "nested": ("eager", "inductor"),
+               "slower": ("leave", "take")}
 
     def __init__(self, given=None):
         given = dict(given or {})
         self.precision, self.target = given.pop("precision", None), given.pop("target", None)
         self.nested, self.loud = given.pop("nested", None) or "eager", given.pop("loud", True)
-        self.cache = given.pop("cache", True)
+        self.cache, self.slower = given.pop("cache", True), given.pop("slower", None) or "leave"
         if given:
-            raise ValueError(f"sketchc: unknown options {', '.join(given)}; known are precision, target, nested, loud, cache")
+            raise ValueError(f"sketchc: unknown options {', '.join(given)}; known are precision, target, nested, slower, loud, cache")
         for name, choices in self.CHOICES.items():
             if getattr(self, name) not in (*choices, None):
                 raise ValueError(f"sketchc: {name} is one of {', '.join(choices)}, not {getattr(self, name)!r}")
@@ -209,9 +211,13 @@ class Compiler:
             return self._without(gm, error.node, f"{error}")
         if not any(isinstance(b, importer.Binding) for b in imported.inputs):
             return self._nested(gm)
-        region = Region(name, operations, imported.text)
+        device = _device(gm)
+        region = Region(name, operations, imported.text, *self._machine(device))
+        reason = rival.lost(gm.graph, region, self.options.nested) if self.options.slower == "leave" else None
+        if reason:
+            return self._left_whole(gm, reason)
         try:
-            return self._kernel(gm, imported, region)
+            return self._kernel(imported, region, device)
         except Error as error:
             if self.options.target and error.status == _native.MISSING:
                 raise Error(f"the target {self.options.target} is asked for: {error}", error.status) from error
@@ -219,11 +225,14 @@ class Compiler:
             self.report.refusals.append(region)
             return self._smaller(gm, imported, error)
 
-    def _kernel(self, gm, imported, region):
-        device = _device(gm)
-        target = self.options.target or ("openmp" if device.type == "cpu" else "nvptx")
-        region.kernel = compile_kernel(imported.text, target=target, device=device.index or 0, cache=self.options.cache)
-        region.target, region.arch = target, region.kernel.arch
+    def _machine(self, device):
+        """Target and architecture for tensors of this device."""
+        request = Request(self.options.target or ("openmp" if device.type == "cpu" else "nvptx"), device=device.index or 0)
+        return request.target, request.arch
+
+    def _kernel(self, imported, region, device):
+        region.kernel = compile_kernel(imported.text, target=region.target, arch=region.arch, device=device.index or 0, cache=self.options.cache)
+        region.arch = region.kernel.arch
         self.report.regions.append(region)
         return Compiled(region.kernel, imported, device)
 

@@ -10,7 +10,7 @@ import tempfile
 
 from . import _native
 from .errors import Error, VerifyError
-from .kernel import Kernel, Request, Unit, _define_text, artifact_bytes, read_source, with_sizes
+from .kernel import Kernel, Request, Unit, _cache_folder, _define_text, _read_cached, _write_cached, artifact_bytes, read_source, with_sizes
 
 
 class Report(dict):
@@ -139,12 +139,24 @@ def explain(subject, *, html=None, sizes=None, **options) -> str:
         return str(html)
 
 
-def predictions(text, **options):
-    """What `explain` tells, as docs/schemas/prediction.schema.json has it."""
-    given, out = Request(**options).options(), ctypes.c_void_p()
+def predictions(text, cache=True, **options):
+    """What `explain` tells, as docs/schemas/prediction.schema.json has it; from the cache where the same was asked before."""
+    request = Request(**options)
+    folder = _cache_folder() if cache else None
+    place = folder / (request.key(text) + ".json") if folder else None
+    data = _read_cached(place) if place else None
+    if data is None:
+        data = _predicted(text, request)
+        if place:
+            _write_cached(place, data)
+    return json.loads(data)
+
+
+def _predicted(text, request):
+    given, out = request.options(), ctypes.c_void_p()
     with Unit("<text>", text) as unit:
         unit.check(unit.library.predict(unit.handle, ctypes.byref(given), b"json", ctypes.byref(out)))
-        return json.loads(unit.library.text(out.value))
+        return unit.library.text(out.value).encode()
 
 
 def main():

@@ -12,15 +12,20 @@ class Region:
         self.name, self.operations, self.text = name, operations, text
         self.kernel, self.diagnostic, self.target, self.arch = None, None, target, arch
 
-    def predicted(self):
-        """Seconds that the region should take and those of each kernel by name, at the sizes of its text; None where the machine has
-        no model (processors), or sizes are symbols. It is asked for when a report is printed: compiling does not wait for it."""
+    def prediction(self):
+        """What `explain` tells of the text; None where the machine has no model (processors), or the text is refused."""
         if self.target in (None, "cpu", "openmp"):
             return None
         try:
-            cases = predictions(self.text, target=self.target, arch=self.arch)["cases"]
+            return predictions(self.text, target=self.target, arch=self.arch)
         except Error:
             return None
+
+    def predicted(self):
+        """Seconds that the region should take and those of each kernel by name, at the sizes of its text; None where the machine has
+        no model, or sizes are symbols."""
+        found = self.prediction()
+        cases = found["cases"] if found else []
         if not cases or not cases[0]["known"]:
             return None
         return cases[0]["seconds"], [(launch["entry"], launch["seconds"]) for launch in cases[0]["launches"]]
