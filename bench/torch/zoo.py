@@ -278,18 +278,18 @@ def one_token(shape, dtype):
 _LLAMA = {"width": 4096, "heads": 32, "groups": 8, "inner": 14336}
 _SMALL_LLAMA = {"width": 16, "heads": 4, "groups": 2, "inner": 24}
 _RESNET = ({"width": 64, "blocks": (3, 4, 6, 3), "classes": 1000, "shape": (64, 3, 224, 224)},
-           {"width": 4, "blocks": (1, 1), "classes": 5, "shape": (2, 3, 20, 18)})
+           {"width": 4, "blocks": (1, 1), "classes": 5, "shape": (3, 3, 20, 18)})
 ENTRIES = {
     "resnet50": Entry("inference", ResNet, numbers, *_RESNET, last=True),
     "resnet50-training": Entry("training", ResNet, numbers, *_RESNET, last=True),
     "vit-b": Entry("inference", ViT, numbers,
                    {"image": 224, "patch": 16, "width": 768, "depth": 12, "heads": 12, "classes": 1000, "shape": (64, 3, 224, 224)},
-                   {"image": 8, "patch": 4, "width": 8, "depth": 2, "heads": 2, "classes": 5, "shape": (2, 3, 8, 8)}, torch.bfloat16),
+                   {"image": 8, "patch": 4, "width": 8, "depth": 1, "heads": 2, "classes": 5, "shape": (2, 3, 8, 8)}, torch.bfloat16),
     "llama-block": Entry("inference", LlamaBlock, numbers, {**_LLAMA, "shape": (1, 2048, 4096)}, {**_SMALL_LLAMA, "shape": (2, 5, 16)}, torch.bfloat16),
     "llama-decode": Entry("decode", LlamaDecode, one_token, {**_LLAMA, "batch": 1, "length": 4096, "shape": (1, 1, 4096, 3000)},
                           {**_SMALL_LLAMA, "batch": 2, "length": 7, "shape": (2, 1, 16, 4)}, torch.bfloat16),
     "gpt2-training": Entry("training", GPT2, tokens, {"words": 50257, "length": 1024, "width": 768, "depth": 12, "heads": 12, "shape": (50257, 8, 1024)},
-                           {"words": 11, "length": 6, "width": 8, "depth": 2, "heads": 2, "shape": (11, 2, 6)}, torch.bfloat16, autocast=True),
+                           {"words": 11, "length": 6, "width": 8, "depth": 1, "heads": 2, "shape": (11, 2, 6)}, torch.bfloat16, autocast=True),
     "u-net-block": Entry("inference", UNetBlock, numbers, {"channels": 320, "groups": 32, "shape": (2, 320, 64, 64)},
                          {"channels": 4, "groups": 2, "shape": (2, 4, 6, 8)}, torch.bfloat16, last=True),
     "bert-layer": Entry("training", Layer, numbers, {"width": 768, "heads": 12, "inner": 3072, "behind": True, "shape": (8, 512, 768)},

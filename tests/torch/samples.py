@@ -118,6 +118,16 @@ FOLDS = {
     "causal attention": lambda b: torch.nn.functional.scaled_dot_product_attention(b[:, None], b[:, None] * 0.5, b[:, None], is_causal=True),
 }
 
+# Writes where numbers say. Without accumulation no element is written twice.
+WRITES = {
+    "scatter": lambda x, y, k, i: (x.scatter(1, i[:, :1], y), x.scatter(1, i[:, :1], 2.0), x.scatter(0, i[:1] % 3, y), torch.zeros_like(x).scatter(1, i[:, :1], -1.0)),
+    "scatter_add": lambda x, y, i: (x.scatter_add(1, i, y), x.scatter_add(0, i % 3, y), x.scatter_add(1, i[:, :1], y)),
+    "index_put": lambda x, y, k, v: (x.index_copy(0, k[:1], y[:1]), x.index_put((torch.tensor([2, 0, -2]),), y), torch.index_put(x, (k,), v[0], accumulate=True),
+                                     aten.index_put(x, [None, k[:2]], y[:, :2] * 2, True), x.index_copy(1, k[:1], y[:, :1])),
+    "embedding gradient": lambda y, j: (aten.embedding_dense_backward(y, j[:, 0], 4, -1, False), aten.embedding_dense_backward(y[None], j[:, 0][None], 4, 1, False)),
+    "sort": lambda x, i, m: (x.sort(1), x.sort(0, descending=True), i.sort(dim=1, stable=True), i.sort(dim=1, descending=True, stable=True), m.sort(2)[0], x.argsort(1)),
+}
+
 WINDOWS = {
     "convolution": lambda m, f, fb: nn.conv2d(m, f, fb),
     "convolution, strides": lambda m, f: nn.conv2d(m, f, stride=(2, 1), padding=(1, 2), dilation=(2, 1)),

@@ -8,7 +8,7 @@ from common import backend, daily
 
 from sketchc import operations
 
-SETS = {"maps": samples.MAPS, "views": samples.VIEWS, "folds": samples.FOLDS, "windows": samples.WINDOWS}
+SETS = {"maps": samples.MAPS, "views": samples.VIEWS, "folds": samples.FOLDS, "writes": samples.WRITES, "windows": samples.WINDOWS}
 reached = set()
 # Rows that torch 2.13 does not leave in graphs, on the CPU or at all: it takes them apart before, and other versions and devices do not.
 NOT_REACHED = {
@@ -76,6 +76,10 @@ def test_views():
 
 def test_folds():
     check_set("folds", torch.float32)
+
+
+def test_writes():
+    check_set("writes", torch.float32)
 
 
 def test_windows():

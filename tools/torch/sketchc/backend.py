@@ -52,22 +52,49 @@ def decompositions():
     attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
     if attention in table:
         table[attention] = functools.partial(_attention, table[attention])
+        table[torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default] = _attention_gradients
     return table
+
+
+def _scores(query, key, is_causal, attn_mask, scale):
+    """Of queries and keys, masked; the type is wide."""
+    scores = query @ key.transpose(2, 3) * (query.shape[3] ** -0.5 if scale is None else scale)
+    if is_causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).triu(1), float("-inf"))
+    if attn_mask is not None:
+        scores = scores.masked_fill(~attn_mask, float("-inf")) if attn_mask.dtype == torch.bool else scores + attn_mask
+    return scores
+
+
+def _widened(*tensors):
+    wide = torch.float64 if tensors[0].dtype == torch.float64 else torch.float32
+    return [t.to(wide) for t in tensors]
+
+
+def _for_heads(heads, *tensors):
+    """Keys or values for each head of the queries."""
+    return [t if t.shape[1] == heads else t.repeat_interleave(heads // t.shape[1], 1) for t in tensors]
 
 
 def _attention(apart, query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
     """torch's own pieces of attention, with the logarithms of the sums that its backward operation reads; torch's give another tensor."""
     result, _ = apart(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)
-    repeats = query.shape[1] // key.shape[1]
-    wide = torch.float64 if query.dtype == torch.float64 else torch.float32
-    key = key if repeats == 1 else key.repeat_interleave(repeats, 1)
-    scores = query.to(wide) @ key.to(wide).transpose(2, 3) * (query.shape[3] ** -0.5 if scale is None else scale)
-    if is_causal:
-        scores = scores.masked_fill(torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).triu(1), float("-inf"))
-    if attn_mask is not None:
-        scores = scores.masked_fill(~attn_mask, float("-inf")) if attn_mask.dtype == torch.bool else scores + attn_mask
+    query, key = _widened(query, *_for_heads(query.shape[1], key))
+    scores = _scores(query, key, is_causal, attn_mask, scale)
     masked = (scores == float("-inf")).all(3)
     return result, scores.logsumexp(3).masked_fill(masked, 0.0)  # as torch has it for a row that is masked throughout
+
+
+def _attention_gradients(grad, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None):
+    """Of queries, keys and values; the weights are computed again. Those of heads that share a key are added."""
+    heads, dtype, shared = query.shape[1], query.dtype, key.shape
+    grad, query, key, value, out = _widened(grad, query, *_for_heads(heads, key, value), out)
+    weights = (_scores(query, key, is_causal, attn_mask, scale) - logsumexp.unsqueeze(3)).exp()
+    moved = weights * (grad @ value.transpose(2, 3) - (grad * out).sum(3, keepdim=True)) * (query.shape[3] ** -0.5 if scale is None else scale)
+    others = [moved.transpose(2, 3) @ query, weights.transpose(2, 3) @ grad]
+    if shared[1] != heads:
+        others = [t.reshape(shared[0], shared[1], heads // shared[1], *shared[2:]).sum(2) for t in others]
+    return tuple(t.to(dtype) for t in [moved @ key, *others])
 
 
 # ---- Options ----

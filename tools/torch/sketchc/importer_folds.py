@@ -182,14 +182,14 @@ def largest(text, out, x, k, dim=-1, largest=True, sorted=True):
         raise NotTaken("of doubles, among which NaN is the largest")
     x = text.tensor(x)
     values, indices = f"T{len(text.lines)}", f"T{len(text.lines)}i"
-    text._line(f"{values}, {indices} = topk({_with_nan_largest(x)}, {k}, axis={axis})")
+    text._line(f"{values}, {indices} = topk({with_nan_largest(x)}, {k}, axis={axis})")
     places = Value(indices, out[1].shape, torch.int64)
     if kind_of(x.dtype) != 2:
         return [lambda: Value(values, out[0].shape, x.dtype), lambda: places]
     return [lambda: gather(text, out[0], x, axis, places), lambda: places]
 
 
-def _with_nan_largest(x):
+def with_nan_largest(x):
     """Keys that order as torch orders: NaN as infinity, in a type that has room below it for infinity."""
     if kind_of(x.dtype) != 2:
         return x.text

@@ -5,7 +5,7 @@ row). A row of `ROWS` is a function of (text, node's value, arguments). What has
 nested backend."""
 import torch
 
-from . import importer_folds, importer_views, importer_windows
+from . import importer_folds, importer_views, importer_windows, importer_writes
 from .importer_text import NARROW, TYPES, NotTaken, Value, kind_of, number_of
 
 NUMBERS = (Value, int, float, bool, torch.SymInt, torch.SymFloat)
@@ -262,7 +262,7 @@ def _overloads():
     """All rows by the name of an overload, `aten.add.Tensor`: a name without an overload stands for all of them, one without a library is
     ATen's."""
     table = {}
-    for source in (_MAPS, _FUNCTIONS, importer_views.ROWS, importer_folds.ROWS, importer_windows.ROWS):
+    for source in (_MAPS, _FUNCTIONS, importer_views.ROWS, importer_folds.ROWS, importer_windows.ROWS, importer_writes.ROWS):
         for names, row in source.items():
             for name in names.split():
                 table[name if name.startswith("prims.") else f"aten.{name}"] = row
