@@ -4,7 +4,7 @@
     models.py [--only resnet50,gpt2-training] [--device cuda|cpu] [--small] [--ways eager,compile,sketchc] [--trials 20]
               [--nested eager|inductor] [--slower leave|take] [--no-check] [--out FILE.jsonl]
 
-Ways: eager, compile, compile-graphs (mode reduce-overhead), compile-tuned (mode max-autotune), sketchc, sketchc-graphs, sketchc-tuned.
+Ways: eager, compile, compile-graphs (mode reduce-overhead), compile-tuned (mode max-autotune), sketchc, sketchc-graphs, sketchc-tuned (options for the same).
 Each way has a model of its own with the same weights. A step of a "training" entry is forward and backward, of "decode" one token with the cache.
 Right: results, gradients and caches are off a reference (float64; float32 for models in bf16) at most four times as far as eager's, and eight
 roundings more, as norms over a tensor. Times are interleaved, the L2 cache is flushed before each: `ms` is the median between events on
@@ -27,8 +27,8 @@ import zoo  # noqa: E402
 import sketchc.backend as backend  # noqa: E402
 
 WAYS = {"eager": None, "compile": {}, "compile-graphs": {"mode": "reduce-overhead"}, "compile-tuned": {"mode": "max-autotune"},
-        "sketchc": {"backend": "sketchc"}, "sketchc-graphs": {"backend": "sketchc", "mode": "reduce-overhead"},
-        "sketchc-tuned": {"backend": "sketchc", "mode": "max-autotune"}}
+        "sketchc": {"backend": "sketchc"}, "sketchc-graphs": {"backend": "sketchc", "options": {"graphs": True}},
+        "sketchc-tuned": {"backend": "sketchc", "options": {"tune": True, "graphs": True}}}
 
 
 # ---- One step ----
@@ -40,7 +40,7 @@ class Step:
         self.entry, self.model, self.inputs = entry, copy.deepcopy(model), inputs
         given = None if WAYS[way] is None else dict(WAYS[way])
         if given and "backend" in given:
-            given["options"] = {"loud": False, "nested": options.nested, "slower": options.slower}
+            given["options"] = {"loud": False, "nested": options.nested, "slower": options.slower, **given.get("options", {})}
         self.called = self.model if given is None else torch.compile(self.model, **given)
 
     def forward(self):

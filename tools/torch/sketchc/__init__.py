@@ -19,6 +19,14 @@ __all__ = ["CompileError", "Error", "InputError", "Kernel", "Launch", "Report", 
            "version"]
 
 
+def __getattr__(name):
+    """`sketchc.export` and, where torch is, `sketchc.nn` are imported when they are asked for."""
+    if name in ("export", "nn"):
+        import importlib
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def version() -> str:
     """The library's version."""
     return _native.library().version().decode()

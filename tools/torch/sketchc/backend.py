@@ -6,7 +6,7 @@
 
 Options: `precision` (of products: "f32", "tf32", ...; default: what torch.backends allows), `target` ("openmp", "nvptx", "cuda";
 default by the tensors' device), `nested` ("eager" or "inductor"), `slower` ("leave" to the nested backend what is predicted to be slower than it, the default, or
-"take"), `loud` (a line on standard error for each graph with operations left; default on). All names of torch that are not public stand in this file (and SymInt.node, in importer_text.py)."""
+"take"), `tune` (measure regions: of mode="max-autotune"), `graphs` (replay CUDA graphs: of that and of mode="reduce-overhead"), `loud` (a line on standard error for each graph with operations left; default on). All names of torch that are not public stand in this file (and SymInt.node, in importer_text.py)."""
 import contextlib
 import functools
 import logging
@@ -17,7 +17,7 @@ from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._dynamo import register_backend
 from torch._dynamo.backends.common import aot_autograd
 
-from . import _native, importer, rival, splitter
+from . import _native, importer, modes, rival, splitter
 from .errors import Error
 from .importer_text import NotTaken
 from .kernel import Request
@@ -105,14 +105,18 @@ class Options:
     CHOICES = {"precision": ("f64", "f32", "ieee", "tf32x3", "bf16x3", "tf32", "f16", "bf16", "f8"),
                "target": ("openmp", "cpu", "nvptx", "gpu", "cuda"), "nested": ("eager", "inductor"),
                "slower": ("leave", "take")}
+    MODES = {None: (), "default": (), "reduce-overhead": ("graphs",), "max-autotune": ("tune", "graphs"), "max-autotune-no-cudagraphs": ("tune",)}
 
-    def __init__(self, given=None):
+    def __init__(self, given=None, mode=None):
         given = dict(given or {})
+        if mode not in self.MODES:
+            raise ValueError(f"sketchc: mode is one of {', '.join(m for m in self.MODES if m)}, not {mode!r}")
+        self.tune, self.graphs = (given.pop(name, name in self.MODES[mode]) for name in ("tune", "graphs"))
         self.precision, self.target = given.pop("precision", None), given.pop("target", None)
         self.nested, self.loud = given.pop("nested", None) or "eager", given.pop("loud", True)
         self.cache, self.slower = given.pop("cache", True), given.pop("slower", None) or "leave"
         if given:
-            raise ValueError(f"sketchc: unknown options {', '.join(given)}; known are precision, target, nested, slower, loud, cache")
+            raise ValueError(f"sketchc: unknown options {', '.join(given)}; known are precision, target, nested, slower, tune, graphs, loud, cache")
         for name, choices in self.CHOICES.items():
             if getattr(self, name) not in (*choices, None):
                 raise ValueError(f"sketchc: {name} is one of {', '.join(choices)}, not {getattr(self, name)!r}")
@@ -240,17 +244,29 @@ class Compiler:
             return self._nested(gm)
         device = _device(gm)
         region = Region(name, operations, imported.text, *self._machine(device))
-        reason = rival.lost(gm.graph, region, self.options.nested) if self.options.slower == "leave" else None
+        decided = self.options.slower == "leave" and not self.options.tune
+        reason = rival.lost(gm.graph, region, self.options.nested) if decided else None
         if reason:
             return self._left_whole(gm, reason)
         try:
-            return self._kernel(imported, region, device)
+            made = self._kernel(imported, region, device)
         except Error as error:
             if self.options.target and error.status == _native.MISSING:
                 raise Error(f"the target {self.options.target} is asked for: {error}", error.status) from error
             region.diagnostic = str(error)
             self.report.refusals.append(region)
             return self._smaller(gm, imported, error)
+        return self._tuned(made, gm, imported, region) if self.options.tune else made
+
+    def _tuned(self, made, gm, imported, region):
+        """The region in all ways that are measured: in the style that is predicted to be the fastest, in the next one, and by torch."""
+        design = (region.prediction() or {}).get("design", {})
+        ways = {design.get("style", "sketchc"): made}
+        if "next" in design:
+            with contextlib.suppress(Error):
+                ways[design["next"]] = Compiled(self._compiled(imported, region, made.device, design["next"]), imported, made.device)
+        ways[self.options.nested] = self._nested(gm)
+        return modes.Tuned(ways, region)
 
     def _machine(self, device):
         """Target and architecture for tensors of this device."""
@@ -258,10 +274,14 @@ class Compiler:
         return request.target, request.arch
 
     def _kernel(self, imported, region, device):
-        region.kernel = compile_kernel(imported.text, target=region.target, arch=region.arch, device=device.index or 0, cache=self.options.cache)
+        region.kernel = self._compiled(imported, region, device)
         region.arch = region.kernel.arch
         self.report.regions.append(region)
         return Compiled(region.kernel, imported, device)
+
+    def _compiled(self, imported, region, device, design=None):
+        named = {} if design is None else {"design": design}
+        return compile_kernel(imported.text, target=region.target, arch=region.arch, device=device.index or 0, cache=self.options.cache, **named)
 
     def _without(self, gm, node, why):
         """The region without a node that no text could be made of."""
@@ -331,7 +351,8 @@ def _compiler(name, options):
         if report.left and options.loud and not _open_reports:
             names = ", ".join(sorted({operation for operation, _ in report.left.values()}))
             log.warning("sketchc: left to the nested backend (%s): %s", options.nested, names)
-        return _boxed(made)
+        made = _boxed(made)
+        return modes.Replayed(made) if options.graphs and name == "inference" else made
     return compile_graph
 
 
@@ -343,7 +364,7 @@ def _boxed(module):
 
 def sketchc(gm, example_inputs, *, mode=None, options=None, **_):
     """The backend itself, a function of an FX graph and its inputs."""
-    chosen = Options(options)
+    chosen = Options(options, mode)
     return aot_autograd(fw_compiler=_compiler("forward", chosen), bw_compiler=_compiler("backward", chosen),
                         inference_compiler=_compiler("inference", chosen), decompositions=decompositions())(gm, example_inputs)
 

@@ -5,6 +5,8 @@
 Written are NAME.so, NAME.h (abi c) and NAME.c, from which the system's compiler made the former. abi c: functions NAME and
 NAME_workspace, which the header describes. abi tvm-ffi: __tvm_ffi_NAME of apache-tvm-ffi 0.1: tensors in order of declaration, results
 among them, then scalars, then the symbols that no extent tells.
+
+`sketchc.export(subject, path)` is `export` below; a torch.export.ExportedProgram becomes one kernel with its weights beside it (program.py).
 """
 import argparse
 import ast
@@ -15,6 +17,7 @@ import re
 import shlex
 import subprocess
 import sys
+import types
 
 from . import _native
 from .arrays import DTYPES
@@ -302,7 +305,11 @@ def source(data, name, abi="c"):
 
 def export(subject, path, *, abi="c", **options):
     """Writes the shared object `path`, its C and, for abi "c", its header, whose paths are returned. subject: a Kernel, or what `compile`
-    takes, with its options (`arch` counts: "x86-64-v3" runs on more machines than this one)."""
+    takes, with its options (`arch` counts: "x86-64-v3" runs on more machines than this one); or a torch.export.ExportedProgram, for which its
+    weights are written, too, and where each stands (`precision`: of its products)."""
+    if type(subject).__name__ == "ExportedProgram":
+        from .program import export_program
+        return export_program(subject, path, abi=abi, **options)
     if abi not in ("c", "tvm-ffi"):
         raise Error(f'abi is "c" or "tvm-ffi", not {abi!r}', _native.USAGE_ERROR)
     kernel = subject if isinstance(subject, Kernel) else compile(subject, target="cpu", **options)
@@ -336,6 +343,15 @@ def main(arguments=None):
     except Error as error:
         sys.exit(f"{error}")
 
+
+class _Callable(types.ModuleType):
+    """This module as the function."""
+
+    def __call__(self, subject, path, **options):
+        return export(subject, path, **options)
+
+
+sys.modules[__name__].__class__ = _Callable
 
 if __name__ == "__main__":
     main()

@@ -6,11 +6,12 @@ from .errors import Error
 
 class Region:
     """One operator: `name`, its text, the operations of its graph. `kernel` is None if it was refused, for which `diagnostic` stands.
-    `target` and `arch` are what it was compiled for."""
+    `target` and `arch` are what it was compiled for. `measured`: seconds of each way by name, where ways were measured, and `chosen`."""
 
     def __init__(self, name, operations, text="", target=None, arch=None):
         self.name, self.operations, self.text = name, operations, text
         self.kernel, self.diagnostic, self.target, self.arch = None, None, target, arch
+        self.measured, self.chosen = {}, None
 
     def prediction(self):
         """What `explain` tells of the text; None where the machine has no model (processors), or the text is refused."""
@@ -36,6 +37,8 @@ class Region:
         yield f"{self.name}: {len(self.operations)} operations{time}: {summary(self.operations)}"
         for kernel, seconds in found[1] if found else []:
             yield f"  {kernel}: {seconds * 1e3:.4g} ms"
+        if self.measured:
+            yield "  measured: " + ", ".join(f"{way} {seconds * 1e3:.4g} ms" for way, seconds in self.measured.items()) + f"; {self.chosen} stays"
 
 
 class GraphReport:
