@@ -1,6 +1,6 @@
 """The models of bench/torch/zoo.py at small sizes against eager: results, gradients and what a step writes into buffers.
 
-The short run draws one or two models a day, --long runs all; names of models on the command line run these."""
+The short run draws one model a day, --long runs all; names of models on the command line run these."""
 import copy
 import pathlib
 import sys
@@ -12,7 +12,7 @@ from common import backend, daily
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "torch"))
 import zoo  # noqa: E402
 
-RATE = 5
+RATE = 9
 # What goes to the nested backend, by model: operations. No other may.
 LEFT = {}
 
