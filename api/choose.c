@@ -99,7 +99,8 @@ static size_t style_named(const char *name) {
 enum { TURNS = 4 };
 
 static bool is_of_library(size_t style) {
-    return design_style(style)->staging == STAGE_LIBRARY;
+    DesignStaging staging = design_style(style)->staging;
+    return staging == STAGE_LIBRARY || staging == STAGE_LIMITED;
 }
 
 static bool is_packed(size_t style) {
@@ -107,11 +108,9 @@ static bool is_packed(size_t style) {
 }
 
 /* When a style's turn is: the naive ones come last, those of convolutions early where the library is preferred, and nests of their own for folds where one nest
- * for all has too much code. What the library has is for matrix units: where it is not preferred it has no turn. What it has for few rows has none but by its name: its kernels spill
- * registers, which the model does not price (docs/decisions/library-sketches.md). */
+ * for all has too much code. What the library has is for matrix units: where it is not preferred it has no turn. */
 static size_t turn_of(size_t style, size_t preferred, bool large) {
     const DesignStyle *s = design_style(style);
-    if (s->staging == STAGE_LIMITED) return TURNS;
     if (style != preferred && is_of_library(style)) return is_of_library(preferred) ? 1 : TURNS;
     if (is_packed(style) && is_of_library(preferred)) return 1;
     return style == preferred ? 0 : s->naive ? 3 : large && s->staging >= STAGE_FOLDED ? 1 : 2;

@@ -35,9 +35,10 @@ typedef struct {
     int64_t rows; /* of all gemms so far; -1: one does not fit */
 } Fit;
 
-/* Whether lane (i, j) of the value comes from lane (i, j) of a product of the block. */
+/* Whether lane (i, j) of the value comes from lane (i, j) of a product of the block, or of what its loop carries: loaded an iteration ahead, for one. */
 static bool lies_as_product(const IrBlock *block, const IrValue *v) {
     const IrOp *op = v->def;
+    if (!op && v->block == block && v->index && v->type->rank == 2) return true;
     if (!op || (op->block != block && (!op->block->parent || op->block->parent->block != block))) return false;
     if (op->opcode == IR_TILE_GEMM) return op->block == block;
     if (op->opcode == IR_IF)
@@ -349,11 +350,29 @@ static bool is_chained(const IrOp *gemm) {
     return use && !use->next && use->op->opcode == IR_BUF_GEMM && use->index == 4 && use->op->block == gemm->block;
 }
 
+static bool rests_on_product(PointerTable *seen, const IrBlock *block, const IrValue *v) {
+    const IrOp *op = v->def;
+    uint32_t at;
+    if (!op || op->block != block || pointer_table_get(seen, op, &at)) return false;
+    pointer_table_set(seen, op, 0);
+    if (op->opcode == IR_BUF_GEMM) return true;
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (rests_on_product(seen, block, op->operands[i])) return true;
+    return false;
+}
+
+/* Whether the next iteration could write the registers of the product's first factor before that one is read: it waits for no product to make it. */
+static bool has_early_factor(const IrBlock *body, const IrOp *gemm) {
+    const IrValue *factor = gemm->operands[0];
+    PointerTable seen = pointer_table(body->func->module->arena);
+    return is_tile(factor) && factor->def && factor->def->block == body && !rests_on_product(&seen, body, factor);
+}
+
 /* Whether the product only goes on into the next iteration's. */
 static bool is_carried_on(const Ring *ring, const IrOp *gemm) {
     const IrUse *use = gemm->results[0].uses;
     const IrBlock *body = ring->loop->regions[0];
-    if (!use || use->next || use->op != body->last) return false;
+    if (!use || use->next || use->op != body->last || has_early_factor(body, gemm)) return false;
     const IrValue *arg = body->args[1 + use->index];
     return chain_begin(gemm)->operands[4] == arg && arg->uses && !arg->uses->next;
 }
