@@ -180,7 +180,7 @@ static bool lies_alike(const IrOp *product, LibraryMatch *m) {
     return (k < n) == (strcmp(t->axes[t->rank - 1], columns->symbol) == 0);
 }
 
-/* Those that are taken by name alone are for the style that asks for them, or for a use. */
+/* Those that the style `library` leaves to others are for the styles that ask for them, or for a use. */
 static bool suits(Design *d, const LibraryMatch *m, bool by_name) {
     return (d->options->use_count || m->sketch->by_name == by_name) && design_meets(d, m);
 }

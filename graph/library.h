@@ -39,7 +39,7 @@ typedef struct {
     const char *name;
     const char *text;           /* of the file */
     VEC(LibraryLine) requires;  /* a condition each (require.h) */
-    bool by_name;               /* the condition `named` stands among them: it is taken by its name alone */
+    bool by_name;               /* the condition `named` stands among them: the style `library` leaves it to others */
     VEC(LibraryTensor) tensors; /* of the operator: left and right factor, result */
     VEC(LibraryConstexpr) constexprs;
     VEC(LibraryLine) lines;
