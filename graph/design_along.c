@@ -27,7 +27,7 @@ static DesignTile in_place(Design *d, const IrOp *op, const char *call, DesignTi
 
 static DesignTile arg_extreme(Design *d, IrOp *op, const Aff *const *index) {
     DesignOperand o = {.value = op->operands[0]};
-    DesignFold f = {.kind = "max"};
+    DesignFold f = {.kind = IR_KIND_MAX};
     unsigned axis = (unsigned)ir_attr_int(op, "axis", 0);
     if (!design_operand_index(d, o.value->type, 1u << axis, ir_attr_bool(op, "keepdim"), index, op->results[0].type->rank, true, o.index,
                               &f))
@@ -126,15 +126,15 @@ static DesignTile recurred(Design *d, const IrOp *op, const Aff *const *index, D
 }
 
 static DesignTile scanned(Design *d, IrOp *op, const Aff *const *index) {
-    static const char *const calls[][2] = {{"add", "cumsum"}, {"mul", "cumprod"}, {"max", "cummax"}};
+    static const char *const calls[] = {[IR_KIND_ADD] = "cumsum", [IR_KIND_MUL] = "cumprod", [IR_KIND_MAX] = "cummax"};
+    IrKind kind = ir_op_kind(op);
     unsigned axis = (unsigned)ir_attr_int(op, "axis", 0);
     DesignAxis *whole = whole_axis(d, index[axis], op->results[0].type->extents[axis]);
-    if (whole && strcmp(ir_attr_str(op, "kind", ""), "linear") == 0) return recurred(d, op, index, whole);
-    for (size_t i = 0; whole && i < COUNT_OF(calls); i++)
-        if (strcmp(calls[i][0], ir_attr_str(op, "kind", "")) == 0) {
-            DesignTile t = design_value(d, op->operands[0], index);
-            return d->error ? t : in_place(d, op, calls[i][1], t, whole);
-        }
+    if (whole && kind == IR_KIND_LINEAR) return recurred(d, op, index, whole);
+    if (whole && kind < COUNT_OF(calls) && calls[kind]) {
+        DesignTile t = design_value(d, op->operands[0], index);
+        return d->error ? t : in_place(d, op, calls[kind], t, whole);
+    }
     if (!design_stage(d, &op->results[0])) return (DesignTile){0};
     return design_load(d, design_staged_name(d, &op->results[0]), op->results[0].type, index, NULL);
 }

@@ -235,7 +235,7 @@ static bool refuse_again(Design *d, const IrOp *op, const Aff *const *index) {
 DesignTile design_contract(Design *d, IrOp *op, const Aff *const *index) {
     if (refuse_again(d, op, index)) return (DesignTile){0};
     Product p = {.a = op->operands[0], .b = op->operands[1]};
-    DesignFold f = {.kind = "add", .dtype = op->results[0].type->dtype, .product = true};
+    DesignFold f = {.kind = IR_KIND_ADD, .dtype = op->results[0].type->dtype, .product = true};
     const IrAttr *sum_a = ir_attr(op, "sum_a"), *batch_a = ir_attr(op, "batch_a");
     const IrAttr *sum_b = ir_attr(op, "sum_b"), *batch_b = ir_attr(op, "batch_b");
     unsigned rank = op->results[0].type->rank, next = batch_a ? (unsigned)batch_a->count : 0;
@@ -307,8 +307,8 @@ static bool bind_indices(Design *d, IrOp *op, const Aff *const *index, DesignFol
             f->role = window && i < 32 ? role_of(op, i) : FOLD_ANY;
             const Aff *extent = design_index(d, op->operands[i]);
             if (!extent) return design_fail(d, "an extent that depends on data");
-            bool rigid = strcmp(f->kind, "or") == 0 || strcmp(f->kind, "and") == 0 || !dtype_is_float(f->dtype);
-            DesignAxis *axis = design_fold_axis(d, extent, index, outer, f, rigid && f->kind[0] != 'a');
+            bool rigid = f->kind == IR_KIND_OR || (f->kind != IR_KIND_ADD && f->kind != IR_KIND_AND && !dtype_is_float(f->dtype));
+            DesignAxis *axis = design_fold_axis(d, extent, index, outer, f, rigid);
             if (!axis) return false;
             f->axes[f->count++] = axis;
             at = axis->var;
@@ -320,8 +320,8 @@ static bool bind_indices(Design *d, IrOp *op, const Aff *const *index, DesignFol
 
 DesignTile design_generic(Design *d, IrOp *op, const Aff *const *index) {
     size_t bindings = d->bindings.len;
-    const char *kind = ir_attr_str(op, "kind", NULL);
-    DesignFold f = {.kind = kind ? kind : "", .dtype = op->results[0].type->dtype};
+    IrKind kind = ir_op_kind(op);
+    DesignFold f = {.kind = kind, .dtype = op->results[0].type->dtype};
     DesignTile t = {0};
     if (kind && refuse_again(d, op, index)) return t;
     if (kind && design_is_product(op)) f.longest = longest_fold(d, op);

@@ -47,24 +47,19 @@ int design_axis_position(const DesignTile *t, const DesignAxis *axis) {
     return -1;
 }
 
+/* How a sketch writes the reduction of a tile, the update of an accumulator (null: there is none) and where that begins. */
 static const struct {
-    const char *kind, *reduce, *update, *identity;
+    const char *reduce, *update, *identity;
 } kinds[] = {
-    {"add", "sum", "%s + %s", "0"},
-    {"mean", "sum", "%s + %s", "0"},
-    {"mul", "prod", "%s * %s", "1"},
-    {"max", "reduce_max", "max(%s, %s)", "-inf"},
-    {"min", "reduce_min", "min(%s, %s)", "inf"},
-    {"or", "any", NULL, NULL},
-    {"and", "all", NULL, NULL},
+    [IR_KIND_ADD] = {"sum", "%s = %s + %s", "0"},
+    [IR_KIND_MEAN] = {"sum", "%s = %s + %s", "0"},
+    [IR_KIND_MUL] = {"prod", "%s = %s * %s", "1"},
+    [IR_KIND_MAX] = {"reduce_max", "%s = max(%s, %s)", "-inf"},
+    [IR_KIND_MIN] = {"reduce_min", "%s = min(%s, %s)", "inf"},
+    [IR_KIND_OR] = {"any", NULL, NULL},
+    [IR_KIND_AND] = {"all", NULL, NULL},
+    [IR_KIND_LINEAR] = {NULL, NULL, NULL},
 };
-
-static size_t kind_of(Design *d, const char *kind) {
-    for (size_t i = 0; i < COUNT_OF(kinds); i++)
-        if (strcmp(kinds[i].kind, kind) == 0) return i;
-    design_fail(d, "a reduction of this kind is not designed for");
-    return 0;
-}
 
 DesignTile design_spread(Design *d, const DesignTile *t, DesignAxis *axis) {
     DesignAxis *axes[DESIGN_RANK];
@@ -87,7 +82,7 @@ DesignTile design_spread(Design *d, const DesignTile *t, DesignAxis *axis) {
 }
 
 /* Where nothing that was loaded says where the axis ends, what lies behind it adds nothing. */
-static DesignTile end_tile(Design *d, DesignTile t, DesignAxis *axis, size_t kind) {
+static DesignTile end_tile(Design *d, DesignTile t, DesignAxis *axis, IrKind kind) {
     if (axis->walk != WALK_TILE || axis->ends) return t;
     DesignTile place = design_index_tile(d, axis->var, DTYPE_I64);
     const char *at = design_align(d, &place, t.rank, t.axes), *extent = design_aff_text(d, axis->extent);
@@ -96,18 +91,18 @@ static DesignTile end_tile(Design *d, DesignTile t, DesignAxis *axis, size_t kin
 }
 
 /* Folds the tile along the axes that are tiled; the others are loops. */
-static DesignTile fold_tile(Design *d, DesignTile t, const DesignFold *f, size_t kind) {
+static DesignTile fold_tile(Design *d, DesignTile t, const DesignFold *f) {
     for (unsigned i = f->count; i-- > 0 && !d->error;) { /* rows first */
         DesignAxis *axis = f->axes[i];
         if (axis->walk == WALK_POINT) continue;
         if (design_axis_position(&t, axis) < 0) t = design_spread(d, &t, axis);
-        t = end_tile(d, t, axis, kind);
+        t = end_tile(d, t, axis, f->kind);
         int at = design_axis_position(&t, axis);
         DesignAxis *left[DESIGN_RANK];
         unsigned rank = 0;
         for (unsigned k = 0; k < t.rank; k++)
             if ((int)k != at) left[rank++] = t.axes[k];
-        const char *text = arena_printf(d->arena, "%s(%s, axis=%d)", kinds[kind].reduce, t.text, at);
+        const char *text = arena_printf(d->arena, "%s(%s, axis=%d)", kinds[f->kind].reduce, t.text, at);
         t = design_let(d, text, rank, left, t.dtype);
     }
     return t;
@@ -356,16 +351,19 @@ DesignTile design_probe(Design *d, DesignBody body, void *context) {
 }
 
 static DesignTile finish(Design *d, DesignTile t, const DesignFold *f) {
-    if (strcmp(f->kind, "mean") == 0) t = divide_by_count(d, t, f);
+    if (f->kind == IR_KIND_MEAN) t = divide_by_count(d, t, f);
     if (t.dtype == f->dtype || dtype_is_float(f->dtype)) return t;
     return design_let(d, arena_printf(d->arena, "cast(%s, dtype=%s)", t.text, dtype_name(f->dtype)), t.rank, t.axes, f->dtype);
 }
 
 DesignTile design_folded(Design *d, const DesignFold *f, DesignBody body, void *context) {
-    size_t kind = kind_of(d, f->kind);
-    if (d->error) return (DesignTile){0};
-    if (!design_has_loops(f)) return finish(d, fold_tile(d, body(d, context), f, kind), f);
-    if (!kinds[kind].update || (!dtype_is_float(f->dtype) && kinds[kind].identity[0] > '9')) {
+    if (!kinds[f->kind].reduce) {
+        design_fail(d, "a reduction of this kind is not designed for");
+        return (DesignTile){0};
+    }
+    if (!design_has_loops(f)) return finish(d, fold_tile(d, body(d, context), f), f);
+    bool sums = f->kind == IR_KIND_ADD || f->kind == IR_KIND_MEAN;
+    if (!kinds[f->kind].update || (!dtype_is_float(f->dtype) && f->kind == IR_KIND_MIN)) {
         design_fail(d, "a reduction of this kind is not carried through a loop");
         return (DesignTile){0};
     }
@@ -377,20 +375,20 @@ DesignTile design_folded(Design *d, const DesignFold *f, DesignBody body, void *
         for (unsigned k = 0; k < f->count; k++) folded |= f->axes[k] == shape.axes[i];
         if (!folded) axes[rank++] = shape.axes[i];
     }
-    DesignTile acc = design_new_accumulator(d, rank, axes, f->dtype, kinds[kind].identity);
+    DesignTile acc = design_new_accumulator(d, rank, axes, f->dtype, kinds[f->kind].identity);
     size_t known = d->known.len;
     bool turns = d->turns;
-    DesignLoops loops = design_open_loops(d, f, 0, acc, kind <= 1 ? design_parts_of(d, f, acc.dtype) : NULL);
+    DesignLoops loops = design_open_loops(d, f, 0, acc, sums ? design_parts_of(d, f, acc.dtype) : NULL);
     d->turns = true;
-    DesignTile t = fold_tile(d, body(d, context), f, kind);
+    DesignTile t = fold_tile(d, body(d, context), f);
     d->turns = turns;
     const char *part = design_align(d, &t, rank, axes);
-    if (kind <= 1)
+    if (sums)
         design_line(d, "%s += %s", loops.inner.text, part);
-    else if (kind == 2)
+    else if (f->kind == IR_KIND_MUL)
         design_line(d, "%s *= %s", acc.text, part);
     else
-        design_line(d, "%s = %s(%s, %s)", acc.text, kind == 3 ? "max" : "min", acc.text, part);
+        design_line(d, "%s = %s(%s, %s)", acc.text, f->kind == IR_KIND_MAX ? "max" : "min", acc.text, part);
     design_close_loops(d, &loops);
     d->known.len = known;
     return finish(d, acc, f);
@@ -422,7 +420,7 @@ bool design_operand_index(Design *d, const IrType *from, uint32_t folded, bool k
 DesignTile design_reduce(Design *d, IrOp *op, const Aff *const *index) {
     const IrAttr *axes = ir_attr(op, "axes");
     DesignOperand o = {.value = op->operands[0]};
-    DesignFold f = {.kind = ir_attr_str(op, "kind", ""), .dtype = op->results[0].type->dtype};
+    DesignFold f = {.kind = ir_op_kind(op), .dtype = op->results[0].type->dtype};
     uint32_t folded = 0;
     for (size_t i = 0; i < axes->count; i++) folded |= 1u << axes->ints[i];
     if (!design_operand_index(d, o.value->type, folded, ir_attr_bool(op, "keepdim"), index, op->results[0].type->rank, false, o.index, &f))

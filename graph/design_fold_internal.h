@@ -9,7 +9,7 @@
 typedef enum { FOLD_ANY, FOLD_TAP, FOLD_CHANNEL } FoldRole;
 
 typedef struct {
-    const char *kind;
+    IrKind kind;
     Dtype dtype;
     FoldRole role;   /* of the axis that is added next */
     int64_t longest; /* of a product: the largest extent; 0: no product */

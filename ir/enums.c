@@ -16,7 +16,7 @@ static const Row rows[] = {
 #include "enums.def"
 };
 
-static const char *const names[IR_ENUM_COUNT] = {"kind", "scope", "special", "cache", "target", "grid", "precision", "atom"};
+static const char *const names[IR_ENUM_COUNT] = {"kind", "scope", "special", "cache", "target", "grid", "precision", "hint", "atom"};
 
 const char *ir_enum_name(IrEnum set) {
     return names[set];

@@ -16,6 +16,7 @@ typedef enum {
     IR_ENUM_TARGET,
     IR_ENUM_GRID,
     IR_ENUM_PRECISION,
+    IR_ENUM_HINT,
     IR_ENUM_ATOM,
     IR_ENUM_COUNT
 } IrEnum;
@@ -60,6 +61,12 @@ typedef enum {
 #include "enums.def"
     IR_ATOM_COUNT
 } IrAtom;
+typedef enum {
+    IR_HINT_NONE,
+#define IR_HINT_ROW(id, ...) IR_HINT_##id,
+#include "enums.def"
+    IR_HINT_COUNT
+} IrHint;
 /* The letters themselves: IR_LETTER_RANGE is 'r'. */
 typedef enum {
 #define IR_LETTER_ROW(id, letter, summary) IR_LETTER_##id = letter,
@@ -103,5 +110,16 @@ void ir_set_special(IrOp *op, IrSpecial special);
 void ir_set_grid(IrOp *op, IrGrid axis);
 void ir_set_precision(IrOp *op, IrPrecision precision);
 void ir_set_atom(IrOp *op, IrAtom atom);
+
+/* ---- Hints of a loop (hints.c) ---- */
+
+/* Its hints in their order; how many there are. */
+unsigned ir_op_hints(const IrOp *op, IrHint found[IR_HINT_COUNT]);
+bool ir_op_has_hint(const IrOp *op, IrHint hint);
+int64_t ir_op_swizzle(const IrOp *op); /* rows of a group; 0: the hint is not there */
+/* `swizzle` is the argument of that hint. */
+void ir_set_hints(IrOp *op, unsigned count, const IrHint *hints, int64_t swizzle);
+/* What is no hint, for the verifier; null: all are. */
+const char *ir_unknown_hint(const IrOp *op);
 
 #endif

@@ -50,6 +50,9 @@ unsigned count_versions(const IrFunc *f); /* of its kernel, itself among them */
  * the next operand) and the tensor axis; false when there is no such axis. */
 bool slice_operand(const IrOp *op, unsigned tile_axis, unsigned *operand, unsigned *tensor_axis);
 int64_t slice_step(const IrOp *op, unsigned tile_axis);
+/* Do `letters` (IR_LETTER_*) say what its operands stand for? The same for both ops? */
+bool slice_is(const IrOp *op, const char *letters);
+bool slices_alike(const IrOp *a, const IrOp *b);
 bool slice_gathers(const IrOp *op); /* by an index tile; false for ops without slices */
 /* A tile.extract that leaves every lane in its place: it only says where the present ones end. */
 bool keeps_lanes(const IrOp *op);

@@ -78,6 +78,14 @@ int64_t slice_step(const IrOp *op, unsigned tile_axis) {
     return axis ? axis->step : 1;
 }
 
+bool slice_is(const IrOp *op, const char *letters) {
+    return strcmp(ir_attr_str(op, "axes", ""), letters) == 0;
+}
+
+bool slices_alike(const IrOp *a, const IrOp *b) {
+    return slice_is(a, ir_attr_str(b, "axes", ""));
+}
+
 bool slice_gathers(const IrOp *op) {
     return strchr(ir_attr_str(op, "axes", ""), IR_LETTER_GATHER);
 }

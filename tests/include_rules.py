@@ -75,6 +75,9 @@ WORDS = [("passes/", "passes/analysis/sizes.c", r"\b(IrCase|case_count|case_symb
            for folder in ("passes/", "emit/", "api/", "model/", "verify/", "ir/")],
          ("emit/", "ir/plan.c", r"\bis_same_kernel\b|level [!=]= IR_LEVEL_KERNEL",
           "emitters walk the plan (ir/plan.h)"),
+         *[(folder, "ir/enums.h", r'strcmp\(ir_attr_str\(|ir_attr\(\w+, "hints"\)',
+            "words of attributes are enums (ir/enums.h) and letters of slices predicates (ir/query.h)")
+           for folder in ("passes/", "graph/", "emit/", "model/")],
          *[(folder, "model/gpu.h", r"\b(WARP|WARPGROUP|BANKS|BANK_BYTES|PIECE_BYTES|LINE_BYTES|SYSTEM_BYTES) = \d",
             "model/gpu.h gives its value") for folder in ("passes/", "model/")]]
 NO_CIRCLE = ["api"]  # folders in which no file calls what calls it

@@ -120,27 +120,30 @@ static void build_scalars(Build *c, const Stmt *s) {
 
 /* ---- Control flow ---- */
 
+/* Rows of a group where the hint swizzle has no group=, as docs/language.md says. */
+enum { DEFAULT_GROUP = 8 };
+
 /* Hints that a pass may follow or report. */
-static void loop_hints(Build *c, IrOp *op, const LoopInfo *info) {
-    const char *names[12];
+static void loop_hints(IrOp *op, const LoopInfo *info) {
+    IrHint hints[IR_HINT_COUNT];
     bool parallel = op->opcode == IR_PARALLEL;
-    size_t count = 0;
-    if (info->parallel && parallel) names[count++] = "parallel";
-    if (info->pipeline && parallel) names[count++] = "pipeline";
-    if (info->unroll && parallel) names[count++] = "unroll";
-    if (info->vectorize) names[count++] = "vectorize";
-    if (info->swizzle) names[count++] = arena_printf(c->unit, "swizzle=%lld", (long long)(info->group > 0 ? info->group : 8));
-    if (info->split_k) names[count++] = "split_k";
-    if (info->cluster) names[count++] = "cluster";
-    if (info->persistent) names[count++] = "persistent";
-    if (info->parallel == PARALLEL_THREAD) names[count++] = "threadidx";
-    if (info->parallel == PARALLEL_WARP) names[count++] = "warp";
-    if (info->parallel == PARALLEL_SIMD) names[count++] = "simd";
-    if (count) ir_attr_set_strs(op, "hints", count, names);
+    unsigned count = 0;
+    if (info->parallel && parallel) hints[count++] = IR_HINT_PARALLEL;
+    if (info->pipeline && parallel) hints[count++] = IR_HINT_PIPELINE;
+    if (info->unroll && parallel) hints[count++] = IR_HINT_UNROLL;
+    if (info->vectorize) hints[count++] = IR_HINT_VECTORIZE;
+    if (info->swizzle) hints[count++] = IR_HINT_SWIZZLE;
+    if (info->split_k) hints[count++] = IR_HINT_SPLIT_K;
+    if (info->cluster) hints[count++] = IR_HINT_CLUSTER;
+    if (info->persistent) hints[count++] = IR_HINT_PERSISTENT;
+    if (info->parallel == PARALLEL_THREAD) hints[count++] = IR_HINT_THREAD;
+    if (info->parallel == PARALLEL_WARP) hints[count++] = IR_HINT_WARP;
+    if (info->parallel == PARALLEL_SIMD) hints[count++] = IR_HINT_SIMD;
+    ir_set_hints(op, count, hints, info->group > 0 ? info->group : DEFAULT_GROUP);
 }
 
-static void loop_attributes(Build *c, IrOp *op, const LoopInfo *info) {
-    loop_hints(c, op, info);
+static void loop_attributes(IrOp *op, const LoopInfo *info) {
+    loop_hints(op, info);
     if (op->opcode == IR_PARALLEL && info->grid_axis) ir_set_grid(op, (IrGrid)(IR_GRID_X + info->grid_axis - 'x'));
     if (op->opcode == IR_FOR && info->pipeline) ir_attr_set_int(op, "pipeline", info->stages > 0 ? info->stages : 2);
     if (op->opcode == IR_FOR && info->unroll) ir_attr_set_int(op, "unroll", info->factor > 0 ? info->factor : -1);
@@ -171,7 +174,7 @@ static void parallel_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
     c->b = ir_builder_at_end(op->regions[0]);
     const char *name = build_name(c, s->u.loop.var);
     build_set(c, s->loop->var, ir_region_add_arg(op->regions[0], ir_type_index(c->m), name));
-    loop_attributes(c, op, s->loop);
+    loop_attributes(op, s->loop);
     forget_written(c, s);
     c->depth++;
     build_body(c, &s->u.loop.body);
@@ -188,7 +191,7 @@ static void serial_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
     for (unsigned i = 0; i < count; i++) carried[i] = build_read_tile(c, info->carried[i]);
     c->b.span = s->span;
     IrOp *op = ir_for(&c->b, bounds[0], bounds[1], bounds[2], count, carried, build_name(c, s->u.loop.var));
-    loop_attributes(c, op, info);
+    loop_attributes(op, info);
     IrBuilder outside = c->b;
     bool was_serial = c->under_serial;
     c->under_serial = true;

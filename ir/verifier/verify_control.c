@@ -45,6 +45,8 @@ static bool check_yields(Verifier *v, const IrOp *op, const IrBlock *region) {
 }
 
 static bool check_step(Verifier *v, const IrOp *op) {
+    const char *unknown = ir_unknown_hint(op);
+    NEED(v, op, !unknown, "%s is no hint (ir/enums.def)", unknown);
     IrConst step;
     for (unsigned i = 0; i < 3; i++) NEED(v, op, ir_type_is_index(op->operands[i]->type), "bounds and step are index values");
     NEED(v, op, !ir_const_of(op->operands[2], &step) || step.integer > 0, "the step is not positive");

@@ -111,22 +111,7 @@ static void note_bound(IrValue *index, const Aff *trips) {
     if (op && (op->opcode == IR_FLOORDIV || op->opcode == IR_MOD || op->opcode == IR_ADD)) ir_attr_set_aff(op, "below", trips);
 }
 
-static bool has_hint(const IrOp *loop, const char *name) {
-    const IrAttr *hints = ir_attr(loop, "hints");
-    for (size_t h = 0; hints && h < hints->count; h++)
-        if (strcmp(hints->strs[h], name) == 0) return true;
-    return false;
-}
-
 /* ---- Swizzle: blocks in groups of rows, so that those that run together share cached data ---- */
-
-/* The group of the hint "swizzle=N"; 0: there is none. */
-static int64_t swizzle_group(const IrOp *loop) {
-    const IrAttr *hints = ir_attr(loop, "hints");
-    for (size_t h = 0; hints && h < hints->count; h++)
-        if (strncmp(hints->strs[h], "swizzle=", 8) == 0) return strtoll(hints->strs[h] + 8, NULL, 10);
-    return 0;
-}
 
 /* Numbers a rows x columns grid by groups of `group` rows, column after column within a group. `block`: its
  * number where the grid has no other axis. */
@@ -149,7 +134,7 @@ static void swizzle_pair(IrBuilder *b, const Nest *nest, unsigned row, const Aff
 static bool swizzle_nest(PassContext *ctx, IrFunc *f, IrBuilder *b, const Nest *nest, IrValue **index, IrValue *block) {
     bool stated = false;
     for (unsigned i = 0; i < nest->depth; i++) {
-        int64_t group = swizzle_group(nest->loops[i]);
+        int64_t group = ir_op_swizzle(nest->loops[i]);
         if (!group) continue;
         if (nest->depth < 2) {
             report_hint(ctx, nest->loops[i]->span, "swizzle", "the grid has one axis");
@@ -239,7 +224,7 @@ static void longest_first(IrModule *m, IrBuilder *b, const Nest *nest, IrOp *num
 /* The hint "persistent" of a loop goes on to the number of the block, for the pass that may follow it. */
 static void pass_on_persistence(const Nest *nest, IrOp *number) {
     for (unsigned i = 0; i < nest->depth; i++) {
-        if (!has_hint(nest->loops[i], "persistent")) continue;
+        if (!ir_op_has_hint(nest->loops[i], IR_HINT_PERSISTENT)) continue;
         ir_attr_set_bool(number, "persistent", true);
         number->span = nest->loops[i]->span;
     }
@@ -338,15 +323,16 @@ static void map_to_cores(PassContext *ctx, Nest *nest) {
 }
 
 static void map_func(PassContext *ctx, IrFunc *f) {
-    static const char *const outermost[] = {"parallel", "persistent"};
+    static const IrHint outermost[] = {IR_HINT_PARALLEL, IR_HINT_PERSISTENT};
     Nest nest = find_nest(ctx, f);
     OpList ops = ops_collect(ctx->scratch, f->body);
     for (size_t i = ops.len; i-- > 0;)
         if (ops.data[i]->opcode == IR_PARALLEL && !in_nest(&nest, ops.data[i])) {
             /* Asked to be parallel, not only found to be. */
             for (size_t h = 0; h < COUNT_OF(outermost); h++)
-                if (has_hint(ops.data[i], outermost[h]))
-                    report_hint(ctx, ops.data[i]->span, outermost[h], "inside an iteration of the grid it runs in order");
+                if (ir_op_has_hint(ops.data[i], outermost[h]))
+                    report_hint(ctx, ops.data[i]->span, ir_enum_word(IR_ENUM_HINT, outermost[h]),
+                                "inside an iteration of the grid it runs in order");
             make_serial(ops.data[i]);
         }
     bool cuda = ctx->target->kind == TARGET_CUDA;

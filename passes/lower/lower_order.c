@@ -31,9 +31,7 @@ static const IrType *accessed_tile(const IrOp *op) {
 static bool same_elements(IrModule *m, const IrOp *a, const IrOp *b) {
     const IrType *s = accessed_tile(a), *t = accessed_tile(b);
     unsigned i = tensor_operand(a) + 1, k = tensor_operand(b) + 1;
-    if (!s || !t || !is_same_tensor(m, a->operands[i - 1], b->operands[k - 1]) ||
-        strcmp(ir_attr_str(a, "axes", ""), ir_attr_str(b, "axes", "")) != 0)
-        return false;
+    if (!s || !t || !is_same_tensor(m, a->operands[i - 1], b->operands[k - 1]) || !slices_alike(a, b)) return false;
     if (ir_attr(a, "steps") || ir_attr(b, "steps")) return false;
     for (; i < a->operand_count && k < b->operand_count; i++, k++)
         if (a->operands[i] != b->operands[k]) return false;

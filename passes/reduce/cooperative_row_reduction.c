@@ -130,7 +130,7 @@ static bool take_store(Rows *r, IrOp *store) {
     IrOp *fold = store->operands[0]->def;
     const char *name = workspace_of(r->part.func, store->operands[1]);
     if (r->fold_count == MOST_FOLDS || !fold || fold->opcode != IR_TILE_REDUCE || !name || store->operands[1]->uses->next) return false;
-    if (strcmp(ir_attr_str(store, "axes", ""), "pp") != 0 || !fold->results[0].uses || fold->results[0].uses->next) return false;
+    if (!slice_is(store, "pp") || !fold->results[0].uses || fold->results[0].uses->next) return false;
     if (store->operands[1]->type->dtype != fold->results[0].type->dtype) return false;
     for (unsigned k = 2; k < 4; k++) {
         if (!is_variable(&r->part, store->operands[k])) return false;
@@ -216,9 +216,8 @@ static IrOp *store_named(const Rows *r, const char *name) {
 }
 
 static bool read_finish_load(Rows *r, const IrOp *load, IrValue *row) {
-    const char *axes = ir_attr_str(load, "axes", "");
-    unsigned p = axes[0] == IR_LETTER_RANGE;
-    if (strcmp(axes, "pr") != 0 && strcmp(axes, "rp") != 0) return false;
+    unsigned p = slice_is(load, "rp");
+    if (!p && !slice_is(load, "pr")) return false;
     if (load->operands[p ? 3 : 1] != row || !is_whole(r, load, 0) || load->results[0].type->rank != 1) return false;
     if (r->row_axis != 2 && r->row_axis != p) return false;
     r->row_axis = p;
@@ -237,7 +236,7 @@ static bool read_finish(Rows *r, IrFunc *func) {
         bool store = op->opcode == IR_TILE_STORE;
         if (store || op->opcode == IR_TILE_LOAD) {
             const char *name = workspace_of(func, op->operands[store]);
-            if (store && (!name || strcmp(ir_attr_str(op, "axes", ""), "p") != 0)) return false;
+            if (store && (!name || !slice_is(op, "p"))) return false;
             if (store && (op->operands[2] != row || op->operands[0]->type->rank)) return false;
             if (store && (op->operands[0]->type->dtype != op->operands[1]->type->dtype || store_named(r, name) != op)) return false;
             if (!store && is_stored_to(op->operands[0])) return false;
@@ -319,8 +318,7 @@ static bool is_same_index(Rows *r, IrValue *in_part, IrValue *in_map) {
 
 static bool reads_again(Rows *r, IrOp *load) {
     const IrOp *first = r->load;
-    const char *axes = ir_attr_str(load, "axes", "");
-    if (strcmp(axes, ir_attr_str(first, "axes", "")) != 0 || ir_attr(load, "pad") || ir_attr(load, "steps")) return false;
+    if (!slices_alike(load, first) || ir_attr(load, "pad") || ir_attr(load, "steps")) return false;
     IrSlice slice = ir_slice(load);
     for (unsigned a = 0; a < slice.rank; a++) {
         unsigned k = slice.axes[a].operand;
@@ -336,7 +334,7 @@ static bool find_map_row(Rows *r) {
         const char *name = workspace_of(r->map.func, op->operands[0]);
         if (is_partial(r, name)) return false;
         if (!store_named(r, name)) continue;
-        if (strcmp(ir_attr_str(op, "axes", ""), "p") != 0 || !is_variable(&r->map, op->operands[1])) return false;
+        if (!slice_is(op, "p") || !is_variable(&r->map, op->operands[1])) return false;
         if (r->map_row && r->map_row != op->operands[1]) return false;
         r->map_row = op->operands[1];
     }

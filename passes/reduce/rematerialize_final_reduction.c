@@ -60,7 +60,7 @@ static bool take_store(Rematerialize *n, const IrOp *store) {
     int64_t at;
     if (n->count == MOST_VALUES || memory->def || n->finish->params[memory->index].kind != IR_PARAM_WORKSPACE || memory->type->strides)
         return false;
-    if (memory->uses->next || store->operands[0]->type->rank || strcmp(ir_attr_str(store, "axes", ""), "p") != 0) return false;
+    if (memory->uses->next || store->operands[0]->type->rank || !slice_is(store, "p")) return false;
     if (n->count && index != n->stores[0]->operands[2]) return false;
     if (index->def && !aff_is_const(ir_aff_of(n->ctx->module, (IrValue *)index), &at)) return false;
     n->row = index->def ? NULL : (IrValue *)index;
@@ -93,7 +93,7 @@ static IrOp *load_of_value(const IrFunc *func, const char *name) {
     const IrValue *memory = param_named(func, name);
     const IrUse *use = memory ? memory->uses : NULL;
     if (!use || use->next || use->op->opcode != IR_TILE_LOAD || use->index != 0 || ir_attr(use->op, "pad")) return NULL;
-    return use->op->results[0].type->rank || strcmp(ir_attr_str(use->op, "axes", ""), "p") != 0 ? NULL : use->op;
+    return use->op->results[0].type->rank || !slice_is(use->op, "p") ? NULL : use->op;
 }
 
 static const char *value_name(const Rematerialize *n, unsigned i) {

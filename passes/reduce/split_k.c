@@ -187,9 +187,7 @@ static bool is_ordered(const Split *s) {
     for (size_t i = 0; i < s->at; i++) {
         IrOp *loop = s->ops.data[i];
         if (loop->opcode != IR_PARALLEL) continue;
-        const IrAttr *hints = ir_attr(loop, "hints");
-        for (size_t h = 0; hints && h < hints->count; h++)
-            if (strncmp(hints->strs[h], "swizzle", 7) == 0) return true;
+        if (ir_op_swizzle(loop)) return true;
         if (row && tile_order_is_asked_for(s->ctx, s->func, row, loop)) return true;
         row = loop;
     }
@@ -295,8 +293,7 @@ static void number_through(const Split *s, IrFunc *func, const Aff *count, const
     for (size_t i = 0; i < ops.len; i++)
         if (ops.data[i]->opcode == IR_PARALLEL) VEC_PUSH(s->ctx->scratch, &loops, ops.data[i]);
     IrOp *through = step_repeat(func, count, "tile"), *outermost = loops.data[0];
-    const IrAttr *hints = ir_attr(outermost, "hints");
-    if (hints) ir_attr_set_strs(through, "hints", hints->count, hints->strs);
+    ir_attr_copy(through, outermost, "hints");
     through->span = outermost->span;
     IrBuilder b = ir_builder_before(outermost);
     IrValue *rest = ir_binary(&b, IR_ADD, ir_aff_emit(&b, first), through->regions[0]->args[0]);
@@ -400,13 +397,11 @@ static void make_sum(const Split *s, IrFunc *func) {
 static void drop_persistent(const Split *s, IrFunc *func) {
     OpList ops = ops_collect(s->ctx->scratch, func->body);
     for (size_t i = 0; i < ops.len; i++) {
-        const IrAttr *hints = ir_attr(ops.data[i], "hints");
-        if (!hints) continue;
-        const char **kept = ARENA_ARRAY(s->ctx->scratch, const char *, hints->count);
-        size_t count = 0;
-        for (size_t h = 0; h < hints->count; h++)
-            if (strcmp(hints->strs[h], "persistent") != 0) kept[count++] = hints->strs[h];
-        if (count < hints->count) ir_attr_set_strs(ops.data[i], "hints", count, kept);
+        IrHint hints[IR_HINT_COUNT], kept[IR_HINT_COUNT];
+        unsigned all = ir_op_hints(ops.data[i], hints), count = 0;
+        for (unsigned h = 0; h < all; h++)
+            if (hints[h] != IR_HINT_PERSISTENT) kept[count++] = hints[h];
+        if (count < all) ir_set_hints(ops.data[i], count, kept, ir_op_swizzle(ops.data[i]));
     }
 }
 

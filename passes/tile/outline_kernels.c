@@ -116,9 +116,7 @@ static void keep_group(PassContext *ctx, IrFunc *copy, const Outline *o, uint32_
 }
 
 static void look_for_vectors(void *context, IrOp *op) {
-    const IrAttr *hints = ir_attr(op, "hints");
-    for (size_t h = 0; hints && h < hints->count; h++)
-        if (strcmp(hints->strs[h], "vectorize") == 0) *(bool *)context = true;
+    if (ir_op_has_hint(op, IR_HINT_VECTORIZE)) *(bool *)context = true;
 }
 
 /* A processor's kernels that are to spend code on whole vectors; later passes ask for the attribute. */

@@ -10,30 +10,34 @@
  */
 #include "analysis/analysis.h"
 
-#include <string.h>
-
 static const struct {
-    const char *name, *reason;
+    IrHint hint;
+    const char *reason;
 } unused[] = {
-    {"pipeline", "iterations of a parallel loop do not follow each other"},
-    {"unroll", "iterations of a parallel loop do not follow each other"},
-    {"vectorize", "vector widths follow from layouts and alignment"},
-    {"split_k", "parts of K follow from the sizes"},
-    {"cluster", "blocks do not form clusters yet"},
-    {"threadidx", "threads share the tiles of the body; the loop is parallel over blocks"},
-    {"warp", "warps share the tiles of the body; the loop is parallel over blocks"},
-    {"simd", "lanes share the tiles of the body; the loop is parallel over blocks"},
+    {IR_HINT_PIPELINE, "iterations of a parallel loop do not follow each other"},
+    {IR_HINT_UNROLL, "iterations of a parallel loop do not follow each other"},
+    {IR_HINT_VECTORIZE, "vector widths follow from layouts and alignment"},
+    {IR_HINT_SPLIT_K, "parts of K follow from the sizes"},
+    {IR_HINT_CLUSTER, "blocks do not form clusters yet"},
+    {IR_HINT_THREAD, "threads share the tiles of the body; the loop is parallel over blocks"},
+    {IR_HINT_WARP, "warps share the tiles of the body; the loop is parallel over blocks"},
+    {IR_HINT_SIMD, "lanes share the tiles of the body; the loop is parallel over blocks"},
 };
 
 static const struct {
-    const char *name, *reason;
+    IrHint hint;
+    const char *reason;
 } unused_by_cores[] = {
-    {"swizzle", "a core takes the iterations in the order of the loops"},
-    {"persistent", "cores share the iterations out by themselves"},
+    {IR_HINT_SWIZZLE, "a core takes the iterations in the order of the loops"},
+    {IR_HINT_PERSISTENT, "cores share the iterations out by themselves"},
 };
 
 static void report(PassContext *ctx, const IrOp *op, const char *hint, const char *reason) {
     report_hint(ctx, op->span, hint, reason);
+}
+
+static void report_loop(PassContext *ctx, const IrOp *op, IrHint hint, const char *reason) {
+    report(ctx, op, ir_enum_word(IR_ENUM_HINT, hint), reason);
 }
 
 static bool multiplies(const IrBlock *body) {
@@ -57,17 +61,16 @@ static void check_precision(PassContext *ctx, const IrOp *gemm) {
 
 static void check(void *context, IrOp *op) {
     PassContext *ctx = context;
-    const IrAttr *hints = ir_attr(op, "hints");
+    IrHint hints[IR_HINT_COUNT];
+    unsigned count = ir_op_hints(op, hints);
     if (op->opcode == IR_TILE_GEMM) check_precision(ctx, op);
-    for (size_t h = 0; hints && h < hints->count; h++)
+    for (unsigned h = 0; h < count; h++)
         for (size_t i = 0; i < COUNT_OF(unused_by_cores) && ctx->target->kind == TARGET_CPU; i++)
-            if (strncmp(hints->strs[h], unused_by_cores[i].name, strlen(unused_by_cores[i].name)) == 0)
-                report(ctx, op, unused_by_cores[i].name, unused_by_cores[i].reason);
-    for (size_t h = 0; hints && h < hints->count; h++)
+            if (hints[h] == unused_by_cores[i].hint) report_loop(ctx, op, hints[h], unused_by_cores[i].reason);
+    for (unsigned h = 0; h < count; h++)
         for (size_t i = 0; i < COUNT_OF(unused); i++)
-            if (strcmp(hints->strs[h], unused[i].name) == 0 &&
-                !(ctx->target->kind == TARGET_CPU && strcmp(unused[i].name, "vectorize") == 0))
-                report(ctx, op, unused[i].name, unused[i].reason);
+            if (hints[h] == unused[i].hint && !(ctx->target->kind == TARGET_CPU && hints[h] == IR_HINT_VECTORIZE))
+                report_loop(ctx, op, hints[h], unused[i].reason);
     if (op->opcode == IR_FOR && ir_attr_int(op, "unroll", 0) == -1 && ctx->target->kind == TARGET_CPU)
         report(ctx, op, "unroll", "for a processor it needs a factor=");
     if (op->opcode != IR_FOR || !ir_attr(op, "pipeline")) return;

@@ -26,7 +26,7 @@ bool split_needs_all(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index
 
 static bool same_slice(IrModule *m, const IrOp *load, const IrOp *store) {
     if (!is_same_tensor(m, load->operands[0], store->operands[1]) || load->operand_count + 1 != store->operand_count ||
-        ir_attr(load, "steps") || ir_attr(store, "steps") || strcmp(ir_attr_str(load, "axes", ""), ir_attr_str(store, "axes", "")) != 0)
+        ir_attr(load, "steps") || ir_attr(store, "steps") || !slices_alike(load, store))
         return false;
     for (unsigned i = 1; i < load->operand_count; i++)
         if (load->operands[i] != store->operands[i + 1]) return false;

@@ -72,6 +72,9 @@ static void test_types(void) {
 }
 
 static void test_control(void) {
+    rejects(kernel, "for(%N, %N, %N) {hints = [\"vectorise\"]} (%i: index) {\nyield()\n}", "vectorise is no hint (ir/enums.def)");
+    rejects(kernel, "for(%N, %N, %N) {hints = [\"cluster=2\"]} (%i: index) {\nyield()\n}", "cluster=2 is no hint (ir/enums.def)");
+    accepts(kernel, "for(%N, %N, %N) {hints = [\"vectorize\", \"swizzle=4\"]} (%i: index) {\nyield()\n}");
     rejects(kernel, "%z = const() {value = 0} : index\nfor(%N, %N, %z) (%i: index) {\nyield()\n}", "the step is not positive");
     rejects(kernel, "%r = for(%N, %N, %N, %s) : f32 (%i: index) {\nyield(%s)\n}", "as many arguments as carried values, and the index");
     rejects(kernel, "%r = for(%N, %N, %N, %s) : f32 (%i: index, %x: f32) {\nyield(%i)\n}",
