@@ -12,6 +12,7 @@
 #include "dtype.h"
 #include "support.h"
 
+/* The format and its bounds, by which a reader refuses a damaged file before it takes memory for it. */
 enum {
     ARTIFACT_FORMAT = 1, /* version of the on-disk format; another one is refused */
     ARTIFACT_MAX_RANK = 8,
@@ -33,6 +34,7 @@ typedef enum {
     ARTIFACT_MAP, /* a tensor map, which the runtime makes at launch */
     ARTIFACT_PARAM_KIND_COUNT
 } ArtifactParamKind;
+/* Bits of a direction. */
 enum { ARTIFACT_IN = 1, ARTIFACT_OUT = 2, ARTIFACT_INOUT = 3 };
 typedef enum { ARTIFACT_PTX, ARTIFACT_CUBIN, ARTIFACT_CUDA_C, ARTIFACT_C, ARTIFACT_SO, ARTIFACT_BLOB_KIND_COUNT } ArtifactBlobKind;
 typedef enum { ARTIFACT_KERNEL, ARTIFACT_MEMSET, ARTIFACT_STEP_KIND_COUNT } ArtifactStepKind;

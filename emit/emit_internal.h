@@ -6,6 +6,7 @@
 
 /* ---- names.c ---- */
 
+/* Letters of an emitted name; what is longer is cut, and told apart by a hash or number. */
 enum { NAME_MAX_LENGTH = 40 };
 
 /* `hint` as an identifier of [A-Za-z0-9_]{1,40} that is no keyword, macro or CUDA name. */

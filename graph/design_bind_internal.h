@@ -4,6 +4,7 @@
 
 #include "design_internal.h"
 
+/* Loops over nothing that are left out of a bound sketch. A file of the library has fewer. */
 enum { MOST_DROPPED = 8 };
 
 typedef struct {

@@ -2,7 +2,16 @@
 #include "design_internal.h"
 #include "query.h"
 
-enum { COLUMNS = 256, LEAST_COLUMNS = 16, HELD = 8192, LINES = 2048, ELEMENTS = 512, PACK_ELEMENTS = 1024 };
+/* Elements of a block's tile. The predictor ranks the styles that are made with them; the numbers were chosen by hand and their
+ * neighbours were not measured. */
+enum {
+    COLUMNS = 256,        /* next to each other, where a block folds the columns of a matrix */
+    LEAST_COLUMNS = 16,   /* of those: 64 bytes of f32, two sectors */
+    HELD = 8192,          /* that a block holds at once: 32 KiB of f32 */
+    LINES = 2048,         /* of an axis whose elements are read again */
+    ELEMENTS = 512,       /* of an axis that is only gone through */
+    PACK_ELEMENTS = 1024, /* where several axes make one tile */
+};
 
 /* The axis of a window: lines of its elements overlap, and are no rows. */
 static bool is_short(const DesignAxis *axis) {

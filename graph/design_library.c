@@ -9,6 +9,7 @@
 
 /* ---- Axes of a product, by the tensors that have them ---- */
 
+/* Bits of a set: in which of a product's tensors an axis is. */
 enum { LEFT = 1, RIGHT = 2, RESULT = 4 };
 
 static bool stands_in(const IrAttr *list, unsigned axis, unsigned *at) {

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+enum { MOST_BOUNDED = 32 }; /* indices: the longest axis whose loop takes one an iteration; windows are shorter (not measured) */
+
 /* ---- Results made of a quotient and a remainder ---- */
 
 static bool is_arg(const Aff *e, const IrValue *arg) {
@@ -265,8 +267,6 @@ const char *design_target(Design *d, const char *name) {
 }
 
 /* ---- Sums that end early ---- */
-
-enum { MOST_BOUNDED = 32 }; /* longest axis whose loop takes one index an iteration */
 
 /* Whether the condition is `index < end` of two index values, with or without casts. */
 static bool is_bound(const IrValue *condition, IrValue **index, IrValue **end) {

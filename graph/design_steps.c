@@ -6,6 +6,8 @@
 #include "design_internal.h"
 #include "pointer_table.h"
 
+enum { SHORT_FOLD = 64 }; /* elements: an axis of a window, say, which lies in one block (not measured) */
+
 bool design_folds(const IrOp *op) {
     return op->opcode == IR_GRAPH_REDUCE || op->opcode == IR_GRAPH_CONTRACT || op->opcode == IR_GRAPH_SCAN || op->opcode == IR_GRAPH_ARG ||
            op->opcode == IR_GRAPH_SORT || (op->opcode == IR_GRAPH_GENERIC && ir_op_kind(op));
@@ -144,8 +146,6 @@ static IrOp *split_reduction(Design *d, IrOp *op) {
     ir_op_erase(op);
     return fold;
 }
-
-enum { SHORT_FOLD = 64 }; /* an axis of a window, say: its elements lie in one block */
 
 static bool is_long(const Aff *extent) {
     int64_t n = INT64_MAX;

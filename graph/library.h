@@ -18,6 +18,7 @@ typedef struct {
     LibraryToken *tokens;
 } LibraryLine;
 
+/* Axes of a tensor and of a product in a file of the library: batch, rows, columns and what is summed. */
 enum { LIBRARY_RANK = 4 };
 
 typedef struct {
@@ -26,6 +27,7 @@ typedef struct {
     const char *axes[LIBRARY_RANK]; /* the symbols that are its extents */
 } LibraryTensor;
 
+/* Values of a constexpr that a file offers: each is compiled, so a design takes that much longer. */
 enum { LIBRARY_VARIANTS = 4 };
 
 /* NAME = value, or the values of NAME in {..}: one a variant of the sketch, the last for those behind. */

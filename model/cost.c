@@ -3,6 +3,10 @@
 
 #include <math.h>
 
+/* Of a multiprocessor: the granularity in which it gives out registers to a warp and bytes of shared memory to a block; its schedulers,
+ * and the warps of one that hide each other's latencies (not measured). */
+enum { REGISTER_UNIT = 256, SHARED_UNIT = 1024, SCHEDULERS = 4, BUSY_WARPS = 4 };
+
 static double giga(int64_t per_second) {
     return (double)per_second * 1e9;
 }
@@ -66,8 +70,6 @@ static void lower(int64_t blocks, const char *why, CostEstimate *e) {
     e->limit = why;
 }
 
-enum { REGISTER_UNIT = 256, SHARED_UNIT = 1024 }; /* granularity of allocation */
-
 static void occupancy(const CostMachine *m, const CostLaunch *l, CostEstimate *e) {
     int64_t warps = (l->threads + WARP - 1) / WARP;
     e->blocks_per_sm = m->blocks_sm;
@@ -115,8 +117,6 @@ static double wave_seconds(const CostMachine *m, const CostLaunch *l, const Cost
     /* Of its waits the blocks beside it hide the more, the more there are. */
     return longer(roof + l->waits * m->latency / (beside * beside), own);
 }
-
-enum { SCHEDULERS = 4, BUSY_WARPS = 4 }; /* of a multiprocessor; a scheduler's warps that hide each other's latencies */
 
 /* How many times as long instructions take where a scheduler has fewer warps than that. */
 static double waiting_factor(const CostMachine *m, const CostLaunch *l, const CostEstimate *e) {

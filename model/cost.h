@@ -36,6 +36,7 @@ typedef struct {
     unsigned degree; /* most words of one bank that lanes served together want; without conflict 1 */
     double bytes;    /* through shared memory beyond what the access would take without */
 } CostConflict;
+/* Accesses with bank conflicts that an explanation names, the worst first. */
 enum { COST_CONFLICTS = 8 };
 
 typedef struct {

@@ -9,14 +9,14 @@
 #include <string.h>
 
 enum {
-    SECTOR = 32,
-    UNROLLED = 4,
-    REGISTERS_ELSE = 20,
-    REGISTERS_LEAST = 40,
-    REGISTERS_FIXED = 8, /* where the assembler has few: measured, it finds room for the rest of the addresses among the fragments */
-    INNER = 8,           /* indices of a map's inner axis that are walked, at most */
-    TABLE = 1 << 12,
-    WGMMA_ROWS = 64,
+    SECTOR = 32,            /* bytes of a transaction with L2 and DRAM */
+    UNROLLED = 4,           /* iterations of a loop whose loads the assembler has in flight at once (not measured) */
+    REGISTERS_ELSE = 20,    /* of a thread for addresses and counters, beside what it holds of tiles (where from is not recorded) */
+    REGISTERS_LEAST = 40,   /* of a thread, below which the assembler is not taken to go (where from is not recorded) */
+    REGISTERS_FIXED = 8,    /* where the assembler has few: measured, it finds room for the rest of the addresses among the fragments */
+    INNER = 8,              /* indices of a map's inner axis that are walked, at most */
+    TABLE = 1 << 12,        /* slots of the table of what was priced already; what does not fit is priced again */
+    WGMMA_ROWS = 64,        /* of a product that a warpgroup makes */
     FACTOR_BYTES = 32,      /* of a factor of wgmma along k */
     MMA_ADDS = 16 * 8 * 16, /* of 16 bits; of 32 bits half as many cost as much, of 8 bits twice as many */
     UNEVEN_BLOCKS = 32,     /* so many are walked of those whose work differs */

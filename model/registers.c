@@ -2,6 +2,9 @@
  * operands that end at it for its results. The regions of maps and of unrolled loops are straight code. */
 #include "registers.h"
 
+enum { CHAIN = 6 }; /* maps, one made of the other, that are followed: bounds the time of a search that forks (not measured) */
+
+/* Bytes of a register of a thread. */
 enum { REGISTER_BYTES = 4 };
 
 /* At a position of a block, that of an operation: what lives before and behind it (first as a difference from the position before); what it ends and what it begins. */
@@ -59,8 +62,6 @@ static uint32_t last_use(const IrValue *v, const IrBlock *block, bool *ends) {
     }
     return to;
 }
-
-enum { CHAIN = 6 }; /* maps, one made of the other */
 
 static bool is_there(const IrValue *v, const IrBlock *block, uint32_t at, int chain);
 

@@ -7,6 +7,7 @@
 
 typedef enum { TARGET_CUDA, TARGET_CPU } TargetKind;
 
+/* Bits of a target's features. */
 enum {
     TARGET_MMA = 1,
     TARGET_CP_ASYNC = 2,

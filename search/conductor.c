@@ -7,6 +7,8 @@
 
 #include "json.h"
 
+enum { EDIT_LIMIT = 256 }; /* edits of the fix-its of one answer; further ones wait for the next round */
+
 typedef enum { NOBODY, SKETCH } Blame;
 
 static const struct {
@@ -95,8 +97,6 @@ static bool read_edit(const Json *json, size_t from, size_t size, Edit *edit) {
     *edit = (Edit){(size_t)begin, (size_t)end, json_get_string(json, "text", "")};
     return true;
 }
-
-enum { EDIT_LIMIT = 256 };
 
 /* All edits of a fix-it or none. */
 static size_t read_fix(const Json *fix, size_t from, size_t size, Edit *edits, size_t room) {

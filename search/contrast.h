@@ -4,6 +4,7 @@
 
 #include "search_internal.h"
 
+/* Sketches that a prompt shows beside its parent (not measured). */
 enum { CONTRAST_SAMPLES = 4 };
 
 typedef struct {

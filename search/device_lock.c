@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+/* Seconds, about a day: the one that has the device may be another search, whose time is not ours to limit. */
 enum { WAIT_S = 100000 };
 
 void device_lock_file(const char *target, char *out, size_t size) {

@@ -5,7 +5,13 @@
 
 #include <string.h>
 
-enum { SAMPLES = 7, CLEARLY_SLOWER = 3, OTHER_LOAD = 2 };
+enum {
+    SAMPLES = 7, /* launches of a timing: an odd number, so that the median is one of them */
+    CLEARLY_SLOWER =
+        3, /* times the best: a candidate that takes so long is given up, for no noise of a machine makes up for it (not measured) */
+    OTHER_LOAD = 2, /* times: if the baseline's time has changed that much, the machine's load has, and times are taken again */
+    AT_ONCE = 64    /* candidates in work, as many as a pool has slots (MOST_SLOTS in pool.c) */
+};
 
 /* ---- Orders and answers ---- */
 
@@ -148,8 +154,6 @@ static double give_up_after(const Search *s) {
     }
     return CLEARLY_SLOWER * best;
 }
-
-enum { AT_ONCE = 64 };
 
 /* One task for each of the candidates, side by side. done[i] is false: not run, the candidate is as it was. */
 static void do_all(Search *s, const Order *o, Candidate *const *of, size_t n, double deadline, bool *done) {

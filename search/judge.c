@@ -7,7 +7,12 @@
 
 #include <string.h>
 
-enum { FIX_ROUNDS = 4, TEXT_LIMIT = 6000, EXPLAINED = 6, SKETCH_LIMIT = 256 << 10 };
+enum {
+    FIX_ROUNDS = 4,          /* times that fix-its are applied and the text is compiled again */
+    TEXT_LIMIT = 6000,       /* bytes of an answer to a model, which pays for each token */
+    EXPLAINED = 6,           /* codes of diagnostics that are explained at length in it */
+    SKETCH_LIMIT = 256 << 10 /* bytes of a proposal; sketches have some thousands */
+};
 
 void judgement_init(Judgement *j) {
     *j = (Judgement){0};

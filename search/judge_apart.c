@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_TEXTS = 8 }; /* texts of one answer that the child hands to its parent; each call here names fewer */
+
 /* ---- Judgements ---- */
 
 /* The texts of a judgement, by name. */
@@ -19,8 +21,6 @@ static size_t texts_of(const Judgement *of, Str **texts, const char **names) {
     }
     return COUNT_OF(all);
 }
-
-enum { MOST_TEXTS = 8 };
 
 void judgement_write(const Judgement *j, bool artifact, Str *out) {
     Str *texts[MOST_TEXTS];

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Lines of a sketch that is changed; the compiler's own have some hundreds at most. */
 enum { MAX_LINES = 4096 };
 
 typedef struct {

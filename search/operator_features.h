@@ -12,6 +12,8 @@ typedef enum {
     OPERATOR_KIND_COUNT
 } OperatorKind;
 
+/* Numbers of a vector of words: an operator has some tens of words, so few share a number. Sizes of a case that are compared, in declared
+ * order. (Neither was measured.) */
 enum { EMBEDDING_SIZE = 256, SHAPE_SIZE = 8 };
 
 typedef struct {

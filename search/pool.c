@@ -20,7 +20,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_SLOTS = 64, TRIES = 2, LOOK_MS = 50, FAREWELL_MS = 1500, SEND_LIMIT_S = 5 };
+/* None was measured: each bounds what a stuck helper may cost, far above what a sound one takes. */
+enum {
+    MOST_SLOTS = 64,    /* helpers at once */
+    TRIES = 2,          /* of a job whose helper died: a second death is the job's own doing */
+    LOOK_MS = 50,       /* between two looks at the helpers' limits of time */
+    FAREWELL_MS = 1500, /* for a helper to end by itself */
+    SEND_LIMIT_S = 5    /* for a helper to take a job */
+};
 static const uint64_t usual_memory = (uint64_t)4 << 30;
 
 typedef struct {

@@ -4,6 +4,7 @@
 
 #include "pool.h"
 
+/* The word in front of a message ("JUDG"), and the bytes of a message: a damaged length must not take all memory. */
 enum { POOL_MAGIC = 0x4a554447, POOL_MOST = 64 << 20 };
 
 typedef struct {

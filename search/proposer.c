@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { UNCLOSED_LIMIT = 64 }; /* fences that an answer leaves open; each costs a look through the rest of it */
+
 static const struct {
     const char *name;
     bool final;
@@ -76,7 +78,6 @@ static const char *block_end(const char *p, const char *end) {
 
 /* Each block that never ends is read to the end of the text: more of them are no answer but an
  * attack. */
-enum { UNCLOSED_LIMIT = 64 };
 
 bool proposer_extract_sketch(const char *text, size_t size, Str *block, bool *begun) {
     str_release(block);

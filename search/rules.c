@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TRIES = 8 }; /* mutations that are drawn for a proposal until one applies */
+
 /* Design number `attempt` of the operator. */
 static void design(const ProposerRequest *r, ProposerReply *reply) {
     if (r->attempt >= sketchc_design_count()) {
@@ -26,8 +28,6 @@ static void design(const ProposerRequest *r, ProposerReply *reply) {
     sketchc_free(text);
     sketchc_unit_destroy(unit);
 }
-
-enum { TRIES = 8 };
 
 static void mutate(const ProposerRequest *r, ProposerReply *reply) {
     uint64_t state = r->seed * UINT64_C(0x9e3779b97f4a7c15) + r->attempt;

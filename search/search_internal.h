@@ -7,6 +7,7 @@
 #include "search.h"
 #include "sketchc.h"
 
+/* Candidates of a search, all in memory; populations that exchange their best (not measured); arms of the bandit. */
 enum { SEARCH_CANDIDATES = 4096, SEARCH_ISLANDS = 2, ARM_DESIGN = MUTATION_COUNT, ARM_MORE, ARM_COUNT };
 
 typedef struct {

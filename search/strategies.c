@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { MOST_CHILDREN = 4 }; /* proposals made of one candidate: then others have their turn (not measured) */
+
 bool candidate_runs(const Candidate *c) {
     return c->judged && c->result.seconds > 0 && strcmp(c->result.status, "ok") == 0;
 }
@@ -38,8 +40,6 @@ static size_t parent_random(Search *s, unsigned island) {
     for (size_t i = 0;; i++)
         if (belongs(&s->list[i], SEARCH_ISLANDS) && !pick--) return i;
 }
-
-enum { MOST_CHILDREN = 4 };
 
 static size_t parent_tree(Search *s, unsigned island) {
     size_t best = SIZE_MAX;

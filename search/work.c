@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Bytes of a case that is verified while the search goes on; the finalists are verified at larger ones (not measured). */
 enum { SMALL_BYTES = 1 << 20 };
 static const double quick_limit_s = 10; /* of one launch */
 

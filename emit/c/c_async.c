@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { KEEP_FACTORS = 1 }; /* a switch: 0 makes the words of a factor at each product */
+
 static const char *join(CPrinter *p, const char *list, const char *item) {
     return *list ? arena_printf(p->arena, "%s, %s", list, item) : item;
 }
@@ -83,9 +85,6 @@ static const char *words_of(CPrinter *p, const IrOp *product) {
 }
 
 /* ---- Factors that loops keep in registers ---- */
-
-/* The switch: 0 makes them at each product. */
-enum { KEEP_FACTORS = 1 };
 
 static int64_t elements_of(const IrType *t) {
     int64_t elements = 1;

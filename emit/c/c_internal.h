@@ -4,6 +4,7 @@
 
 #include "emit_internal.h"
 
+/* Columns of a line of emitted text. Where an expression is longer, a part of it gets a name, so that people can read it. */
 enum { C_LINE_WIDTH = 100 };
 
 /* ---- Dialect ---- */
@@ -25,6 +26,7 @@ extern const CDialect c_dialect_cuda, c_dialect_openmp;
 
 /* ---- Helpers that the emitted text needs (c_helpers.c) ---- */
 
+/* Bits of a set of dialects. */
 enum { C_OPENMP = 1, C_CUDA = 2 };
 typedef enum {
 #define HELPER(id, ...) C_HELPER_##id,
@@ -40,6 +42,7 @@ typedef struct {
 
 /* ---- Expressions ---- */
 
+/* How tight C's operators bind, from loose to tight; 3 leaves room for the comma and assignments. */
 enum {
     C_PREC_COND = 3,
     C_PREC_OR,

@@ -3,6 +3,8 @@
 #include <ctype.h>
 #include <string.h>
 
+enum { MAX_NEST = 8 }; /* loops of one `collapse`: a tensor's axes (ARTIFACT_MAX_RANK) */
+
 /* ---- Copies between names of one value ---- */
 
 typedef struct {
@@ -327,8 +329,6 @@ static void declare_smem(CPrinter *p, const IrBlock *block) {
     c_line(p, "_Alignas(64) unsigned char smem[%lld];", (long long)ir_func_int(p->func, IR_FN_SHARED_BYTES, 0));
     p->smem_declared = true;
 }
-
-enum { MAX_NEST = 8 };
 
 static unsigned collect_nest(CPrinter *p, const IrOp *op, const IrOp **nest) {
     unsigned n = 0;

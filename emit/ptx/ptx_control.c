@@ -3,6 +3,12 @@
 #include <llvm-c/DebugInfo.h>
 #include <string.h>
 
+enum {
+    MANY = 16,       /* single copies of a thread from which they become a loop, as in ptx_hide.c */
+    COPIES = 8,      /* of an iteration of that loop (not measured) */
+    COPIED_BYTES = 4 /* the least that cp.async takes */
+};
+
 static LLVMBasicBlockRef new_block(Ptx *p) {
     return LLVMAppendBasicBlockInContext(p->context, p->function, "");
 }
@@ -280,8 +286,6 @@ static void map_level(Ptx *p, const IrOp *op, const IrAttr *extents, unsigned di
     map_level(p, op, extents, dim + 1, expand);
     loop_close(p, &l, ptx_index(p, 1), -1);
 }
-
-enum { COPIES = 8, MANY = 16, COPIED_BYTES = 4 /* the least that cp.async takes */ };
 
 /* Copies into shared memory of elements that cp.async does not take, of which a thread has many? Expanded, each has an address of its own,
  * which LLVM computes ahead of the loop around and keeps in registers. */

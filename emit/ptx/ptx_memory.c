@@ -2,6 +2,11 @@
 
 #include <string.h>
 
+enum {
+    MOST_TESTS = 3, /* limits that a mask keeps; further ones make a predicate (not measured) */
+    FEW = 4         /* conditions of a kernel that fit into predicates, which are there sooner than a limit in 32 bits */
+};
+
 /* ---- Inline assembly ---- */
 
 LLVMValueRef ptx_asm(Ptx *p, LLVMTypeRef result, unsigned count, LLVMValueRef *args, const char *text, const char *constraints,
@@ -80,7 +85,6 @@ static LLVMValueRef to_register(Ptx *p, LLVMValueRef x, Words w) {
 
 /* A mask as the text of an access makes it: a place that is a constant is held against limits, in 32 bits, where it is used.
  * A predicate that LLVM sees is made once for a loop, and many of them live in registers. */
-enum { MOST_TESTS = 3 };
 typedef struct {
     unsigned count; /* 0: `predicate` is the mask */
     LLVMValueRef predicate, limit[MOST_TESTS];
@@ -123,8 +127,6 @@ static int64_t times_made(const IrOp *op) {
     return times;
 }
 
-/* Few conditions fit into predicates, which are there sooner than a limit in 32 bits. */
-enum { FEW = 4 };
 static Condition condition_of(Ptx *p, const IrOp *access, const IrValue *mask) {
     Condition c = {.count = 0};
     if (mask && (times_made(access) <= FEW || !add_tests(p, mask, &c))) c.count = 0;

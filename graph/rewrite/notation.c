@@ -2,6 +2,7 @@
 #include "notation.h"
 #include "analyzer.h"
 
+/* Terms of a sum or product that are put in order; a longer one stays as it is. */
 enum { MOST_TERMS = 64 };
 
 static const Aff *meaning_of(void *context, const Aff *leaf) {

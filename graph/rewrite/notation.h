@@ -4,6 +4,7 @@
 
 #include "ir.h"
 
+/* Indices of a notation: those of an output of rank 16 and as many that are summed. */
 enum { NOTATION_ARGS = 32 };
 
 /* What the indices of the old notation mean, over those of the new one; whoever fills it refuses notation with more than NOTATION_ARGS indices. */

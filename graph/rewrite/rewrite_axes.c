@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+/* Axes of a tensor, twice those that the reference takes; the rewrite leaves a larger rank alone. */
 enum { MOST_RANK = 16 };
 
 typedef struct {

@@ -3,6 +3,7 @@
 
 /* ---- Nested folds ---- */
 
+/* Axes of a tensor, twice those that the reference takes; the rewrite leaves a larger rank alone. */
 enum { MOST_AXES = 16 };
 
 static uint32_t axes_of(const IrOp *reduce) {

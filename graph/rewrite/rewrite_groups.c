@@ -13,6 +13,7 @@
 #include "notation.h"
 #include "query.h"
 
+/* Groups of channels that are tried, one after the other (not measured). */
 enum { MOST_GROUPS = 1024 };
 
 typedef struct {

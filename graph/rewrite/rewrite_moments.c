@@ -5,6 +5,7 @@
  * not a deviation from a mean, so nothing cancels as in the mean of squares less the squared mean; what is added to the error are the roundings of the parts' means. */
 #include "rewrite_internal.h"
 
+/* Axes of a tensor, twice those that the reference takes; the rewrite leaves a larger rank alone. */
 enum { MOST_RANK = 16 };
 
 /* mean((x - mean(x))^2), both along the same axes. */

@@ -13,7 +13,11 @@
 #include "notation.h"
 #include "query.h"
 
+/* Taps of a window, each of which becomes code of the sketch or a plane in memory: 512 are a window of 8 by 8 by 8 (not measured). Axes of
+ * what is written, taps among them; a larger rank stays as it is. */
 enum { MOST_TAPS = 512, MOST_RANK = 12 };
+/* Elements along the sum in a tile of a packed factor: 64 halves are a row of 128 bytes, as TMA and wgmma swizzle it; 8 are the 16 bytes
+ * that one copy takes. */
 enum { LANES = 64, LEAST_LANES = 8 };
 enum { FEW_CHANNELS = 8, MOST_CHANNELS = 64 }; /* with the taps in them: they take some while there are fewer, and no more than the most */
 

@@ -12,6 +12,7 @@
 #include "query.h"
 #include "rewrite_internal.h"
 
+/* Strides of a transposed convolution along an axis: each is a phase with code of its own (not measured). Axes of an output. */
 enum { MOST_PHASES = 16, MOST_AXES = NOTATION_ARGS / 2 };
 
 /* An index of the result that is split, and the folded one that is solved for. */

@@ -15,6 +15,8 @@
 #include "notation.h"
 #include "query.h"
 
+/* Taps of a window, each of which becomes code of the sketch or a plane in memory: 512 are a window of 8 by 8 by 8 (not measured). Axes of
+ * what is written, taps among them; a larger rank stays as it is. */
 enum { MOST_TAPS = 512, MOST_RANK = 12 };
 
 /* Of what tiles make of whole rows, planes have to save so much. */

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+/* Axes of a tensor, twice those that the reference takes; the rewrite leaves a larger rank alone. */
 enum { MOST_RANK = 16 };
 
 /* A sum of products at work: what each result axis and the summed index stand for in expressions. */

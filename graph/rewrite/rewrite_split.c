@@ -6,6 +6,7 @@
 #include "query.h"
 #include "rewrite_internal.h"
 
+/* Axes of a tensor, twice those that the reference takes; the rewrite leaves a larger rank alone. */
 enum { MOST_RANK = 16 };
 
 /* The finest axes: each axis of a shape is `count` of them, one after the other. */

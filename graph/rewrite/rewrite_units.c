@@ -3,6 +3,7 @@
 #include "analyzer.h"
 #include "rewrite_internal.h"
 
+/* Axes of a tensor, twice those that the reference takes; the rewrite leaves a larger rank alone. */
 enum { MOST_RANK = 16 };
 
 static bool is_one(const Aff *extent) {

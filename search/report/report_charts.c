@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+/* Pixels of a chart and its margins; marks of an axis. */
 enum { WIDTH = 640, HEIGHT = 300, LEFT = 64, RIGHT = 18, TOP = 18, BOTTOM = 46, MOST_STEPS = 8 };
 
 typedef struct {

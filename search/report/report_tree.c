@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+/* Pixels of the picture of a search's tree. */
 enum { COLUMN = 150, ROW = 22, MARGIN = 14, ROOT_WIDTH = 90 };
 
 typedef struct {

@@ -5,7 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BUSY_MS = 60000, KEPT = 100 };
+enum {
+    BUSY_MS = 60000, /* that a writer waits for another process's lock on the file */
+    KEPT = 100,      /* results of an operator on a device that upkeep leaves, fastest first (not measured) */
+    KEY_TEXTS = 6    /* columns of a key */
+};
 
 bool store_sql(Store *s, const char *sql) {
     return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK;
@@ -229,7 +233,6 @@ static Hashes hashes_of(const StoreKey *key) {
 }
 
 /* The parameters of what belongs to a key: ?1 sketch, ?2 target, ?3 arch, ?4 device, ?5 environment, ?6 case. */
-enum { KEY_TEXTS = 6 };
 #define DEVICE "(SELECT id FROM device WHERE target = ?2 AND arch = ?3 AND name = ?4)"
 #define ENVIRONMENT "(SELECT id FROM environment WHERE text = ?5)"
 
