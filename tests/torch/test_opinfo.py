@@ -137,8 +137,15 @@ def check_operation(name, infos, dtype, most, tally):
 
 
 def pattern(line):
-    """A line of fallbacks.txt: the sampled operation, the one that is left of it, why; # stands for any number."""
-    return re.sub(r"\d+", "#", line)
+    """A line of fallbacks.txt: the sampled operation, the one that is left of it, why; # stands for any number of the reason."""
+    what, mark, why = line.partition(": ")
+    return what + mark + re.sub(r"\d+", "#", why)
+
+
+def is_new(line, known):
+    """What the compiler refuses is printed and not held: the survey has rows alone."""
+    name = line.split(" ")[0]
+    return bool(known.get(name)) and line not in known[name] and "error[" not in line
 
 
 def known_fallbacks():
@@ -190,7 +197,7 @@ def main():
 
 def told(tallies, known, out, surveyed):
     left = sorted({pattern(line) for tally in tallies.values() for line in tally.left})
-    new = [line for line in sorted(map(pattern, tallies["float32"].left)) if known.get(line.split(" ")[0]) and line not in known[line.split(" ")[0]]]
+    new = [line for line in sorted(map(pattern, tallies["float32"].left)) if is_new(line, known)]
     failures = [line for tally in tallies.values() for line in tally.failed]
     print("\n".join(f"left: {line}" for line in left + [f"{name} nothing" for tally in tallies.values() for name in sorted(tally.nothing)]))
     print("\n".join(failures))
