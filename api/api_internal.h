@@ -52,6 +52,7 @@ struct sketchc_unit {
     int64_t most_ops;            /* PassContext has it; 0: no limit of its own */
     const sketchc_options *told; /* of the lowering that runs */
     const char *style;           /* of the design that is tried in this unit; null: none is */
+    bool trial;                  /* of a style among others: one whose blocks do not fit the cases is none */
     DesignReason *reasons;       /* why there is none; of the last call */
     DesignChoice choice;         /* of `designed` */
     Str dump, times;

@@ -78,6 +78,7 @@ static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_opti
     RewriteCounts counts;
     IrFunc *graph = rewritten(unit, module, options, style, &counts);
     if (!graph) return false;
+    own.fitting = unit->trial;
     api_design_options(unit, options, &own);
     str_append_n(out, source->text + op->span.begin, op->span.end - op->span.begin);
     str_append(out, "\n\n");
@@ -317,6 +318,7 @@ void api_design_try(sketchc_unit *unit, const sketchc_options *options, int64_t 
     sketchc_unit *own = sketchc_unit_create(unit->path, unit->text, unit->size);
     MemoryUndo drop;
     memory_push(&drop, free_text, &text);
+    if (own) own->trial = !options->design && !unit->file->used;
     bool drawn = own && sketchc_design(own, options, trial->style, &text, &trial->size) == SKETCHC_OK;
     if (own && !drawn) add_reason_of(unit, own, trial->style, false);
     if (drawn && lowers(unit, options, text, trial->size, most_ops, trial)) trial->text = arena_strndup(unit->arena, text, trial->size);

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* A block of a convolution has at most so many times as many results as there are: 128 for 32 and more. By prediction; what it leaves idle grows with it. */
+enum { MOST_OF_RESULTS = 4 };
+
 /* ---- Styles ---- */
 
 static const DesignStyle styles[] = {
@@ -131,7 +134,10 @@ static void choose_walks(Design *d) {
     int64_t share = 1;
     d->beside = design_phases_beside(d, d->axes[last], &share);
     if (s->tiles) cut(d, d->axes[last], s->inner / share);
-    if (s->tiles > 1 && many > 1) cut(d, d->axes[second_axis(d, last)], outer_extent(d));
+    if (s->tiles < 2 || many < 2) return;
+    DesignAxis *second = d->axes[second_axis(d, last)];
+    cut(d, second, outer_extent(d));
+    design_is_too_large(d, second, s->outer, MOST_OF_RESULTS);
 }
 
 /* ---- Nests ---- */

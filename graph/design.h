@@ -84,6 +84,7 @@ typedef struct {
     size_t library_count;
     bool (*has)(const void *target, const char *feature); /* for `require`; null: none */
     const void *target;
+    bool fitting; /* a style of convolutions whose blocks are far larger than the cases' extents does not fit */
 } DesignOptions;
 typedef struct {
     const char *what; /* static or in the arena; null: none */

@@ -8,6 +8,7 @@
 /* ---- Folded axes ---- */
 
 enum { TURNS_OF_PART = 1024 }; /* of a loop, whose terms are added in order */
+enum { MOST_OF_SUM = 2 };      /* times as many terms as a sum has */
 enum { MOST_PACKED_TAPS = 512 };
 enum { MOST_TAPS = 32 }; /* the same of a product that is summed along a longer axis too: a matrix product for each */
 
@@ -36,6 +37,7 @@ DesignAxis *design_fold_axis(Design *d, const Aff *extent, const Aff *const *ind
     if (!axis) return NULL;
     axis->walk = rigid ? WALK_WHOLE : fold_walk(d, axis, f);
     if (axis->walk == WALK_TILE) axis->tile = design_constexpr(d, "F", d->style->fold);
+    if (axis->walk == WALK_TILE) design_is_too_large(d, axis, d->style->fold, MOST_OF_SUM);
     return axis;
 }
 

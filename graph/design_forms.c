@@ -11,6 +11,7 @@ enum {
     LINES = 2048,         /* of an axis whose elements are read again */
     ELEMENTS = 512,       /* of an axis that is only gone through */
     PACK_ELEMENTS = 1024, /* where several axes make one tile */
+    ALWAYS = 16,          /* or terms of a sum, in a convolution's block: so few are never too many, as matrix units take 8 or 16 */
 };
 
 /* The axis of a window: lines of its elements overlap, and are no rows. */
@@ -19,19 +20,25 @@ static bool is_short(const DesignAxis *axis) {
     return aff_is_const(axis->extent, &extent) && extent <= DESIGN_SMALL_FOLD;
 }
 
-/* The largest extent of all cases; 1: none is known. */
-static int64_t longest(const Design *d, const Aff *extent) {
+int64_t design_longest(const Design *d, const Aff *extent) {
     int64_t most = 1, n;
     for (size_t i = 0; i < d->module->case_count; i++)
         if (aff_eval(extent, case_symbol, &d->module->cases[i], &n) && n > most) most = n;
     return most;
 }
 
+bool design_is_too_large(Design *d, const DesignAxis *axis, int64_t size, int64_t most) {
+    bool asked = d->options && d->options->fitting && d->style->staging == STAGE_PACKED && d->style->stages && d->module->case_count;
+    if (!asked || size <= ALWAYS || size <= most * design_longest(d, axis->extent)) return false;
+    design_fail(d, "blocks that the cases would leave empty for the most part");
+    return true;
+}
+
 /* Columns of a tile that holds what is folded and used again. */
 static int64_t held_columns(const Design *d) {
     int64_t rows = 1, columns = COLUMNS;
     for (unsigned i = 0; i < d->axis_count; i++)
-        if (d->axes[i]->coupled && !d->axes[i]->contiguous && rows < HELD) rows *= longest(d, d->axes[i]->extent);
+        if (d->axes[i]->coupled && !d->axes[i]->contiguous && rows < HELD) rows *= design_longest(d, d->axes[i]->extent);
     while (columns > LEAST_COLUMNS && columns * rows > HELD) columns /= 2;
     return columns;
 }
@@ -39,7 +46,7 @@ static int64_t held_columns(const Design *d) {
 /* Rows shorter than a tile's columns: several of them are a tile. */
 static void take_rows(const Design *d, DesignStyle *s) {
     const DesignAxis *last = d->axes[d->outer_count - 1];
-    int64_t row = 1, extent = longest(d, last->extent);
+    int64_t row = 1, extent = design_longest(d, last->extent);
     while (row < extent) row *= 2;
     if (d->style->staging != STAGE_PACKED || last->single || extent < 2 || row * 2 > s->inner) return;
     s->tiles = 2, s->outer = s->inner / row, s->inner = row;

@@ -275,7 +275,11 @@ void design_stage_products(Design *d);
 /* Whether the value depends on a contraction whose result is not in a workspace. */
 bool design_has_product(const Design *d, const IrValue *v);
 
-/* design_forms.c: how the nest is walked, once a dry run has found out about its axes. */
+/* design_forms.c. The largest extent of all cases; 1: none is known. */
+int64_t design_longest(const Design *d, const Aff *extent);
+/* Would blocks of so many, in a nest of a convolution that is one style's among others, be empty for the most part? Says so, then. */
+bool design_is_too_large(Design *d, const DesignAxis *axis, int64_t size, int64_t most);
+/* How the nest is walked, once a dry run has found out about its axes. */
 const DesignStyle *design_nest_style(Design *d, const DesignResults *r);
 
 /* design_windows.c: products whose factors are stored (rewrite_packs.c). */
