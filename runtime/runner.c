@@ -1,6 +1,7 @@
 #include "runner.h"
 #include "remote.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_CRASHES = 3, MAX_RECORD = 4096 };
@@ -23,7 +24,14 @@ static void send(Runner *r, FrameKind kind, size_t task, const void *data, size_
     worker_send(r->channel, frame, sizeof head + size);
 }
 
+/* Threads that wait for each other sleep at once: between the launches of a verification they wait for the judge, and several judges share a
+ * machine. What is timed keeps them awake, as a program would have them. */
+static void wait_asleep(const Runner *r) {
+    if (r->fences) setenv("OMP_WAIT_POLICY", "passive", 0);
+}
+
 static RtError set_up(Runner *r) {
+    wait_asleep(r);
     worker_phase(r->channel, WORKER_PATIENCE, "loading the code");
     RT_TRY(remote_open(&r->device, r->plan.a, r->plan.options));
     RT_TRY(r->device.ops->load(&r->device, r->plan.a, r->plan.options, &r->program));

@@ -149,7 +149,8 @@ static int64_t integer_value(const InputSpec *s, int64_t index) {
     uint64_t bits = mix(s, index);
     if (s->kind == INPUT_EXACT && s->b < 1 && (double)(uint32_t)bits >= s->b * 0x1p32) return 0;
     int64_t value = lo + (int64_t)(((bits >> 32) * range) >> 32);
-    return value >= 0 ? value + left_out : value;
+    if (value >= 0) value += left_out;
+    return s->special ? input_special_integer(s, index, value, lo, hi - 1) : value;
 }
 
 static double plain_value(const InputSpec *s, int64_t index) {

@@ -250,6 +250,19 @@ static void offer_random(Middle *m) {
     offer(g, &sizes);
 }
 
+/* Each symbol once beyond 2^16, the others as small as may be: a number of 16 bits has been there all around. */
+static void offer_beyond(Middle *m, size_t symbol) {
+    static const int64_t caps[] = {1, 2, 16};
+    Ragged *g = &m->g;
+    Sizes sizes = {g->base->count, ARENA_ARRAY(g->arena, SymbolValue, g->base->count + 1)};
+    size_t before = g->found.len;
+    for (size_t i = 0; i < COUNT_OF(caps) && g->found.len == before; i++) {
+        shrink(g, &sizes, caps[i]);
+        sizes.values[symbol].value = 65537 + (int64_t)(draw(m) % 1000);
+        if (work_of(g, &sizes) <= MOST_WORK) offer(g, &sizes);
+    }
+}
+
 SizeList samples_middle_sizes(Arena *arena, const IrFunc *f, const Sizes *base, const SizeList *before, const SizeLiterals *literals,
                               int64_t max_elements, uint64_t seed) {
     enum { SUGGESTED = 32, DRAWN_TRIES = 16, DRAWN = 4, DRAWN_EACH = 2 };
@@ -267,6 +280,8 @@ SizeList samples_middle_sizes(Arena *arena, const IrFunc *f, const Sizes *base, 
     offer_pairs(m);
     size_t end = m->g.found.len + DRAWN;
     for (unsigned i = 0; i < DRAWN_TRIES && m->g.found.len < end; i++) offer_random(m);
+    for (size_t s = 0; s < base->count; s++)
+        if (is_free_symbol(f, base->values[s].name)) offer_beyond(m, s);
     return (SizeList){m->g.found.len, m->g.found.data};
 }
 

@@ -76,10 +76,12 @@ typedef struct {
     uint64_t key[2]; /* from seed and name */
     double a, b;
     bool nonzero;     /* of exact data: none is 0 */
-    unsigned special; /* of floats: 1 + the axis along which lines hold special values (special.c); 0: none does */
+    bool beyond;      /* of special integers: beyond the range of the case, too */
+    unsigned special; /* 1 + the axis along which lines hold special values (special.c); 0: none does */
 } InputSpec;
-/* The element's special value, or `own`. */
+/* The element's special value, or `own`; lo, hi: the least and the greatest of the case. */
 double input_special(const InputSpec *spec, int64_t index, double own);
+int64_t input_special_integer(const InputSpec *spec, int64_t index, int64_t own, int64_t lo, int64_t hi);
 
 /* False and *error (a constant text) on an unknown generator or wrong arguments. */
 bool input_spec_init(InputSpec *spec, uint64_t seed, const Shape *shape, const char *generator, size_t arg_count, const double *args,

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE_ELEMENTS = 8 << 20, RAGGED_ELEMENTS = 1 << 20, SPECIAL_ELEMENTS = 1 << 17 };
-#define SPECIAL_WORK ((double)(1 << 22))
+enum { PIECE_ELEMENTS = 8 << 20, RAGGED_ELEMENTS = 1 << 20 };
 
 const char *task_graph_name(const ArtifactParam *p) {
     return p->graph_name ? p->graph_name : p->name;
@@ -55,7 +54,7 @@ static Sizes *given_sizes(TaskPlan *plan, const IrCase *c) {
     return given;
 }
 
-static Task *add_task(TaskPlan *plan, const char *name, const Sizes *sizes, const IrCase *data) {
+Task *task_plan_add(TaskPlan *plan, const char *name, const Sizes *sizes, const IrCase *data) {
     Task *t = &plan->tasks[plan->count++];
     rt_copy(t->name, sizeof t->name, name);
     t->sizes = sizes;
@@ -67,7 +66,7 @@ static void add_case(TaskPlan *plan, const char *name, const IrCase *c) {
     const char *error = NULL;
     const Sizes *sizes = given_sizes(plan, c);
     if (plan->graph) sizes = sizes_bind(plan->arena, plan->graph, sizes, &error);
-    Task *t = add_task(plan, name, sizes, c);
+    Task *t = task_plan_add(plan, name, sizes, c);
     t->named = plan->options->case_name != NULL;
     t->own = c;
     if (!sizes) rt_copy(t->skip, sizeof t->skip, error ? error : "the sizes do not fit the operator");
@@ -93,81 +92,6 @@ static RtError check_names(const TaskPlan *plan) {
     return rt_ok();
 }
 
-/* ---- Special values ---- */
-
-/* Structure is a promise that a sketch may build on; numbers drawn from a range are none. */
-static bool takes_specials(const TaskPlan *plan, unsigned i) {
-    const IrParam *p = &plan->graph->params[i];
-    const IrCase *c = plan->tasks[0].data;
-    if (p->kind != IR_PARAM_TENSOR || !dtype_is_float(plan->graph->body->args[i]->type->dtype)) return false;
-    if (!plan->graph->body->args[i]->uses || !plan->graph->body->args[i]->type->rank) return false;
-    for (size_t k = 0; c && k < c->data_count; k++)
-        if (strcmp(c->data[k].tensor, p->name) == 0)
-            return strcmp(c->data[k].generator, "uniform") == 0 || strcmp(c->data[k].generator, "normal") == 0;
-    return true;
-}
-
-/* Of the sizes with few elements: where all symbols are large, and where the largest is. */
-static void choose_special_sizes(const TaskPlan *plan, const Task *chosen[2]) {
-    double best[2] = {0, 0};
-    for (size_t i = 0; i < plan->count; i++) {
-        const Task *t = &plan->tasks[i];
-        if (!t->sizes || !sizes_are_small(plan->graph, t->sizes, SPECIAL_ELEMENTS, SPECIAL_WORK)) continue;
-        double least = INFINITY, most = 0;
-        for (size_t k = 0; k < t->sizes->count; k++) {
-            least = fmin(least, (double)t->sizes->values[k].value);
-            most = fmax(most, (double)t->sizes->values[k].value);
-        }
-        double scores[2] = {least, least < 2 ? 0 : most};
-        for (int w = 0; w < 2; w++)
-            if (scores[w] > best[w]) best[w] = scores[w], chosen[w] = t;
-    }
-    if (chosen[0] == chosen[1]) chosen[1] = NULL;
-}
-
-static bool suits_a_trial(const TaskPlan *plan, const Task *t) {
-    for (size_t k = 0; t->sizes && k < t->sizes->count; k++)
-        if (t->sizes->values[k].value < 2) return false;
-    return t->sizes && sizes_are_small(plan->graph, t->sizes, SPECIAL_ELEMENTS, SPECIAL_WORK);
-}
-
-/* Of the ragged sizes a dozen, from all over the list. */
-static void choose_trials(TaskPlan *plan, size_t from) {
-    enum { TRIALS = 12 };
-    size_t count = 0, number = 0;
-    for (size_t i = from; i < plan->count; i++) count += suits_a_trial(plan, &plan->tasks[i]);
-    for (size_t i = from; i < plan->count; i++)
-        if (suits_a_trial(plan, &plan->tasks[i])) {
-            number++;
-            ANALYZER_ASSUME(count >= number);
-            plan->tasks[i].trial = number * TRIALS / count != (number - 1) * TRIALS / count;
-        }
-}
-
-static void add_specials(TaskPlan *plan) {
-    enum { TENSORS = 4, PLACES = 2 * 2 * TENSORS };
-    const Task *at[2] = {NULL, NULL};
-    size_t number = 0, before = plan->count;
-    choose_special_sizes(plan, at);
-    Task *tasks = ARENA_ARRAY(plan->arena, Task, plan->count + PLACES + 1), chosen[2] = {{.name = ""}, {.name = ""}};
-    for (int w = 0; w < 2; w++)
-        if (at[w]) chosen[w] = *at[w];
-    memcpy(tasks, plan->tasks, before * sizeof *tasks);
-    plan->tasks = tasks;
-    for (unsigned i = 0, tensors = 0; i < plan->graph->param_count && tensors < TENSORS; i++) {
-        if (!takes_specials(plan, i)) continue;
-        unsigned rank = plan->graph->body->args[i]->type->rank;
-        tensors++;
-        for (int w = 0; w < 2; w++)
-            for (unsigned k = 0; chosen[w].sizes && k < (rank > 1 ? 2u : 1u); k++) {
-                Task *t = add_task(plan, arena_printf(plan->arena, "special %zu", ++number), chosen[w].sizes, chosen[w].data);
-                t->own = chosen[w].own;
-                t->special = plan->graph->params[i].name;
-                t->axis = k ? 0 : rank - 1;
-            }
-    }
-}
-
 RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const RtOptions *options, bool ragged) {
     *plan = (TaskPlan){.a = a, .options = options, .arena = arena};
     RT_TRY(parse_graph(plan, ragged));
@@ -188,10 +112,9 @@ RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const 
     Task *tasks = ARENA_ARRAY(arena, Task, plan->count + list.count + 1);
     memcpy(tasks, plan->tasks, plan->count * sizeof *tasks);
     plan->tasks = tasks;
-    for (size_t i = 0; i < list.count; i++) add_task(plan, arena_printf(arena, "ragged %zu", i + 1), list.sizes[i], tasks[0].data);
+    for (size_t i = 0; i < list.count; i++) task_plan_add(plan, arena_printf(arena, "ragged %zu", i + 1), list.sizes[i], tasks[0].data);
     if (options->exact) return rt_ok();
-    choose_trials(plan, plan->count - list.count);
-    add_specials(plan);
+    task_plan_vary(plan, plan->count - list.count);
     return rt_ok();
 }
 
@@ -264,12 +187,17 @@ static const char *own_name(const TaskPlan *plan, const char *name) {
 }
 
 /* What the case says of a scalar, else its default; NaN: neither. */
-static double scalar_value(const TaskPlan *plan, const Task *task, const char *name) {
+static double own_scalar(const TaskPlan *plan, const Task *task, const char *name) {
     const IrCase *c = task->data;
     for (size_t i = 0; c && i < c->data_count; i++)
         if (strcmp(c->data[i].tensor, name) == 0 && c->data[i].arg_count == 1) return c->data[i].args[0].number;
     int g = graph_param(plan->graph, name);
     return g >= 0 && plan->graph->params[g].kind == IR_PARAM_SCALAR ? plan->graph->params[g].fallback : NAN;
+}
+
+static double scalar_value(const TaskPlan *plan, const Task *task, const ArtifactParam *p) {
+    double own = own_scalar(plan, task, task_graph_name(p));
+    return task->scalars ? task_other_scalar(p->dtype, own, task->scalars) : own;
 }
 
 RtError task_bind(const TaskPlan *plan, const Task *task, Binding *b) {
@@ -282,7 +210,7 @@ RtError task_bind(const TaskPlan *plan, const Task *task, Binding *b) {
             (find_size(task->sizes, name, &value) || find_given(plan->options, p->name, &value) ||
              find_in_case(task->own, p->name, &value)))
             RT_TRY(binding_set_symbol(b, p->name, value));
-        double scalar = p->kind == ARTIFACT_SCALAR ? scalar_value(plan, task, name) : NAN;
+        double scalar = p->kind == ARTIFACT_SCALAR ? scalar_value(plan, task, p) : NAN;
         if (!isnan(scalar)) RT_TRY(binding_set_scalar(b, p->name, scalar));
     }
     for (size_t i = 0; i < plan->options->scalar_count; i++)
@@ -320,7 +248,9 @@ static RtError make_plain_spec(const TaskPlan *plan, const Task *task, TaskInput
 
 static RtError make_spec(const TaskPlan *plan, const Task *task, TaskInput *in) {
     RT_TRY(make_plain_spec(plan, task, in));
-    if (task->special && strcmp(task->special, in->shape.name) == 0) in->spec.special = task->axis + 1;
+    if (!task->special || strcmp(task->special, in->shape.name) != 0) return rt_ok();
+    in->spec.special = task->axis + 1;
+    in->spec.beyond = task->beyond;
     return rt_ok();
 }
 

@@ -12,8 +12,10 @@ typedef struct {
     const IrCase *data;  /* whose generators are used; may be null */
     const char *special; /* the operator's name of the tensor that holds special values along `axis`; null: none */
     unsigned axis;
-    bool trial; /* of the sizes that no case declares: is launched on small whole numbers, too */
-    bool named; /* asked for by --case: never too large */
+    bool beyond;      /* of integers: beyond the case's range */
+    uint64_t scalars; /* other than 0: scalars have other values than the case gives them, drawn by this */
+    bool trial;       /* of the sizes that no case declares: is launched on small whole numbers, too */
+    bool named;       /* asked for by --case: never too large */
     char skip[RT_TEXT];
 } Task;
 
@@ -31,6 +33,14 @@ typedef struct {
 
 /* Parses the operator and lists the tasks. */
 RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const RtOptions *options, bool ragged);
+/* Appends one; there is room for it. */
+Task *task_plan_add(TaskPlan *plan, const char *name, const Sizes *sizes, const IrCase *data);
+/* What is varied beside sizes (verify_values.c): from task `ragged` on some are launched on whole numbers, too, and some with other scalars; tasks with
+ * special values are added. */
+void task_plan_vary(TaskPlan *plan, size_t ragged);
+/* Another value of a scalar, drawn by `bits`: of the same sign and nearer to 0, so that it stays in a range that begins there; in place of 0 one below 1, of a
+ * whole number below 2 the next. */
+double task_other_scalar(Dtype dtype, double own, uint64_t bits);
 /* Binds a task's sizes to the artifact's symbols. BAD_INPUT: the sizes do not fit this artifact. */
 RtError task_bind(const TaskPlan *plan, const Task *task, Binding *b);
 /* SKIPPED when the tensors need more than the options or the device allow. */

@@ -293,11 +293,21 @@ static void print_special(const Task *task, char *out, size_t size) {
     if (task->special) snprintf(out + used, size - used, ", special values in %s along axis %u", task->special, task->axis);
 }
 
+/* Scalars of a task that has other ones than its case. */
+static void print_scalars(const OneTask *t, char *out, size_t size) {
+    const Artifact *a = t->r->plan.a;
+    for (size_t i = 0; t->task->scalars && i < a->param_count; i++) {
+        size_t used = strlen(out);
+        if (a->params[i].kind == ARTIFACT_SCALAR) snprintf(out + used, size - used, ", %s=%.9g", a->params[i].name, t->binding.scalars[i]);
+    }
+}
+
 static RtError check_task(OneTask *t, RtVerdict *out) {
     RtError e = task_bind(&t->r->plan, t->task, &t->binding);
     if (e.status == RT_BAD_INPUT || e.status == RT_BAD_OPTION) e.status = RT_SKIPPED; /* the kernel's own constraints may be narrower */
     RT_TRY(e);
     binding_print(&t->binding, out->sizes, sizeof out->sizes);
+    print_scalars(t, out->sizes, sizeof out->sizes);
     print_special(t->task, out->sizes, sizeof out->sizes);
     RT_TRY(task_check_size(&t->r->plan, t->task, &t->r->device, &t->binding));
     RT_TRY(task_inputs(&t->r->plan, t->task, t->arena, &t->binding, &t->inputs));
@@ -319,7 +329,7 @@ static bool run_task(Runner *r, size_t index, void *record) {
     t.first = ARENA_ARRAY(t.arena, void *, r->plan.a->param_count + 1);
     binding_init(&t.binding, t.arena, r->plan.a, r->device.num_sms, r->device.num_cores);
     RtError e = task->sizes ? check_task(&t, out) : rt_error(RT_SKIPPED, "%s", task->skip);
-    if (e.status == RT_OK && task->special && t.verdict.checks[CHECK_REFERENCE].status == CHECK_FAILED)
+    if (e.status == RT_OK && (task->special || task->scalars) && t.verdict.checks[CHECK_REFERENCE].status == CHECK_FAILED)
         e = rt_error(RT_SKIPPED, "the operator reads outside of a tensor at these values");
     if (e.status == RT_OK) {
         summarise(&t.verdict, out);

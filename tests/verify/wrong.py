@@ -184,6 +184,41 @@ for n in range(ceil(N, 32)):
     load(X[i, :] -> x)
     y = x / sum(abs(x), axis=0)
     store(y -> Y[i, :])"""),
+    "scaled": ("symbols: N;\ntensors: X[N]: f32, Y[N]: f32;\nscalars: s: f32;", "Y = X * s", "N=300, s=0.5; X: normal(0, 1)", """for i in range(ceil(N, 64)):
+    x = alloc([64])
+    load(X[i*64:(i+1)*64] -> x)
+    y = x * s
+    store(y -> Y[i*64:(i+1)*64])"""),
+    "scaled_default": ("symbols: N;\ntensors: X[N]: f32, Y[N]: f32;\nscalars: s: f32 = 0.5;", "Y = X * s", "N=300; X: normal(0, 1)", """for i in range(ceil(N, 64)):
+    x = alloc([64])
+    load(X[i*64:(i+1)*64] -> x)
+    y = x * s
+    store(y -> Y[i*64:(i+1)*64])"""),
+    "dequantised": ("symbols: N;\ntensors: Q[N]: i8, S[1]: f32, Y[N]: f32;", "Y = cast(Q, dtype=f32) * S[0]", "N=300; Q: randint(-8, 8); S: uniform(0.1, 1)", """s = alloc([])
+load(S[0] -> s)
+for i in range(ceil(N, 64)):
+    q = alloc([64])
+    load(Q[i*64:(i+1)*64] -> q)
+    y = cast(q, dtype=f32) * s
+    store(y -> Y[i*64:(i+1)*64])"""),
+    "integers": ("symbols: N;\ntensors: X[N]: i32, Y[N]: i32;", "Y = X * 3 + 1", "N=300; X: randint(-100, 100)", """for i in range(ceil(N, 64)):
+    x = alloc([64])
+    load(X[i*64:(i+1)*64] -> x)
+    y = x * 3 + 1
+    store(y -> Y[i*64:(i+1)*64])"""),
+    "of_bytes": ("symbols: N;\ntensors: X[N]: u8, Y[N]: f32;", "Y = cast(X, dtype=f32) / 255", "N=300; X: randint(0, 100)", """for i in range(ceil(N, 64)):
+    x = alloc([64])
+    load(X[i*64:(i+1)*64] -> x)
+    y = cast(x, dtype=f32) / 255
+    store(y -> Y[i*64:(i+1)*64])"""),
+    "sparse_counts": ("symbols: N;\ntensors: I[N]: i32, Y[1000000]: i32;", "Y[v] = sum(n in 0:N, cast(I[n] == v, dtype=i32))", "N=300; I: randint(0, 1000000)", """for v in range(1000000 // 64):
+    zero = alloc([64], dtype=i32, init=0)
+    store(zero -> Y[v*64:(v+1)*64])
+for n in range(ceil(N, 32)):
+    at = alloc([32])
+    load(I[n*32:(n+1)*32] -> at)
+    one = alloc([32], dtype=i32, init=1)
+    store(one -> Y[at], mode=add)"""),
 }
 # what is wrong: operator, and what is put in place of what
 WRONG = {
@@ -265,6 +300,19 @@ WRONG = {
     "the last of equals that data seldom have": ("first_best", "k = argmax(x, axis=0)", "k = N - 1 - argmax(flip(x, axis=0), axis=0)"),
     "sums without sizes of what is positive": ("positive", "abs(x)", "x"),
     "divides by no zero": ("positive", "sum(abs(x), axis=0)", "max(sum(abs(x), axis=0), 1e-12)"),
+    "the scalar of the case as a number": ("scaled", "x * s", "x * 0.5"),
+    "a scalar's default as a number": ("scaled_default", "x * s", "x * 0.5"),
+    "the sign of four bits": ("dequantised", "cast(q, dtype=f32)", "cast(shr(shl(q, 4), 4), dtype=f32)"),
+    "no number beyond the case's": ("dequantised", "cast(q, dtype=f32)", "cast(max(min(q, 7), -8), dtype=f32)"),
+    "never the least byte": ("dequantised", "cast(q, dtype=f32)", "cast(max(q, -127), dtype=f32)"),
+    "whole numbers by way of f32": ("integers", "y = x * 3 + 1", "y = cast(cast(x, dtype=f32) * 3 + 1, dtype=i32)"),
+    "whole numbers of 16 bits": ("integers", "y = x * 3 + 1", "y = cast(cast(x * 3 + 1, dtype=i16), dtype=i32)"),
+    "bytes with a sign": ("of_bytes", "cast(x, dtype=f32)", "cast(cast(x, dtype=i8), dtype=f32)"),
+    "numbers from 1e30 to 1e36 lost": ("clipped", "max(x, 0)", "where(abs(x) > 1e30 and abs(x) < 1e36, 0, max(x, 0))"),
+    "numbers from 1e-30 to 1e-20 lost": ("clipped", "max(x, 0)", "where(abs(x) > 1e-30 and abs(x) < 1e-20, 0, max(x, 0))"),
+    "numbers from 8 to 10 lost": ("clipped", "max(x, 0)", "where(abs(x) > 8 and abs(x) < 10, 0, max(x, 0))"),
+    "positions of 16-bit integers": ("positions", "cast(iota([N], axis=0), dtype=f32)", "cast(cast(iota([N], axis=0), dtype=i16), dtype=f32)"),
+    "counts equal indices once in a large table": ("sparse_counts", "mode=add", "mode=max"),
 }
 
 

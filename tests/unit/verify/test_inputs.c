@@ -55,6 +55,44 @@ static void check_all_dtypes(void) {
     }
 }
 
+/* Lines of special integers: within the case's range, or up to both ends of the type. */
+static void check_special_integers(void) {
+    static const double range[] = {2, 6};
+    for (int t = 1; t < DTYPE_COUNT; t++) {
+        Shape shape = make_shape("I", (Dtype)t, 300, 40);
+        if (dtype_is_float((Dtype)t) || t == DTYPE_BOOL) continue;
+        for (int beyond = 0; beyond < 2; beyond++) {
+            InputSpec spec = make_spec(&shape, "randint", 2, range);
+            spec.special = 2;
+            spec.beyond = beyond;
+            check_fill(&spec);
+            int64_t least = INT64_MAX, greatest = INT64_MIN;
+            for (int64_t i = 0; i < shape.elements; i++) {
+                int64_t value = input_value_int(&spec, i);
+                least = value < least ? value : least;
+                greatest = value > greatest ? value : greatest;
+            }
+            if (beyond)
+                CHECK(dtype_is_signed((Dtype)t) ? least < -100 && greatest > 100 : t == DTYPE_U64 || (least == 0 && greatest > 200));
+            else
+                CHECK(least == 2 && greatest == 5);
+        }
+    }
+}
+
+/* Between any two powers of 16 lies some element. */
+static void check_special_magnitudes(void) {
+    Shape shape = make_shape("X", DTYPE_F32, 40000, 4);
+    InputSpec spec = make_spec(&shape, "normal", 0, NULL);
+    bool seen[64] = {false};
+    spec.special = 2;
+    for (int64_t i = 0; i < shape.elements; i++) {
+        double size = fabs(input_value(&spec, i));
+        if (isfinite(size) && size >= 0x1p-126) seen[(int)(floor(log2(size)) + 126) / 4] = true;
+    }
+    for (int i = 0; i < 63; i++) CHECK(seen[i]);
+}
+
 static void check_moments(const char *generator, const double *args, double mean, double variance) {
     Shape shape = make_shape("M", DTYPE_F64, 1000, 1000);
     InputSpec spec = make_spec(&shape, generator, 2, args);
@@ -194,6 +232,8 @@ static void check_nonzero(void) {
 int main(void) {
     double unit[2] = {0, 1}, normal[2] = {2, 3};
     check_all_dtypes();
+    check_special_integers();
+    check_special_magnitudes();
     check_moments("uniform", unit, 0.5, 1.0 / 12);
     check_moments("normal", normal, 2, 9);
     check_tails();
