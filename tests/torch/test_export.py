@@ -80,6 +80,23 @@ def test_what_cannot_be_exported():
     refused(torch.export.export(model.train(), (x,)), "export it in eval()")
 
 
+def test_sizes_and_results_that_are_told():
+    class Rows(nn.Module):
+        def forward(self, x):
+            return torch.cat([x, x]) * 2, x.exp()
+
+    class Number(nn.Module):
+        def forward(self, x):
+            return x * 2, 3
+    program = torch.export.export(Rows(), (torch.randn(4, 3),), dynamic_shapes={"x": {0: torch.export.Dim("rows", min=2)}})
+    with tempfile.TemporaryDirectory() as name:
+        export(program, pathlib.Path(name) / "rows.so")
+        told = json.loads((pathlib.Path(name) / "rows.json").read_text())
+        assert "int64_t s_S0" in (pathlib.Path(name) / "rows.h").read_text()
+    assert told["inputs"][0]["shape"] == ["S0", 3] and [r["shape"] for r in told["results"]] == [["2*S0", 3], ["S0", 3]], told
+    refused(torch.export.export(Number(), (torch.randn(3),)), "no tensor")
+
+
 def test_a_module_of_a_program_is_compiled():
     model, x = made()
     module = torch.export.export(model, (x,)).module()

@@ -47,6 +47,12 @@ def test_bits_seen_as_another_type():
     check_equal("halves", lambda x: x.view(torch.bfloat16) * 1, torch.ones(4, 4))
 
 
+def test_bytes_are_truth_values():
+    mask, x = torch.tensor([1, 0, 1, 0], dtype=torch.uint8), torch.arange(8.0).view(4, 2)
+    for accumulate in (False, True):
+        check_equal("bytes", lambda x, a=accumulate: torch.ops.aten.index_put(x, [mask], torch.full((2,), 9.0), a) + 1, x)
+
+
 def test_logsumexp_of_infinities():
     inf, nan = torch.inf, torch.nan
     x = torch.tensor([[-inf, -inf], [inf, 1.0], [inf, inf], [-inf, 2.0], [nan, 1.0], [nan, inf]])

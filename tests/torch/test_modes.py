@@ -106,6 +106,15 @@ def test_replayed():
         assert float(replayed([torch.ones(5), torch.full((5,), 3.0)])[0][0]) == 3 and len(replayed.captures) == 1
 
 
+def test_an_input_with_gaps():
+    """What counts on the strides, as inductor's code does, has them in each call."""
+    with stand_in():
+        replayed = modes.Replayed(lambda args: [args[0].as_strided((3,), (4,)) * 1])
+        for k in range(4):
+            x = torch.arange(12.0).view(3, 4) + k
+            assert torch.equal(replayed([x[:, ::2]])[0], x[:, 0]), k
+
+
 def test_a_graph_that_cannot_be_captured():
     class Refused(modes._Capture):
         def _record(self, function):

@@ -201,6 +201,8 @@ class _Importer:
             self.outputs.append(None if result is None else self._output(result))
 
     def _output(self, node):
+        if not isinstance(node, fx.Node):
+            raise NotTaken("a result that is no tensor")
         value, fake = self.text.values[node], node.meta["val"]
         if not isinstance(fake, torch.Tensor):
             raise NotTaken("a result that is no tensor")

@@ -1,5 +1,7 @@
 """Rows of the table that write where numbers in a tensor say, and that sort. The language writes each element once, so an element of the
 result looks for its writers: one comparison for each place. Where there are many places, torch's kernels, which go the other way, are left."""
+import torch
+
 from .importer_folds import with_nan_largest
 from .importer_text import NotTaken, Value, axis_of, kind_of, same
 from .importer_views import _broadcast_read, _indices, _read, _wrapped, gather
@@ -73,7 +75,7 @@ def _looks(shape, number):
 def index_put(text, out, x, parts, values, accumulate=False, *_):
     """x[:, i] = v for few whole numbers i along one axis."""
     taken = [k for k, p in enumerate(parts) if p is not None]
-    if len(taken) != 1 or parts[taken[0]].rank > 1 or kind_of(parts[taken[0]].dtype) != 1:
+    if len(taken) != 1 or parts[taken[0]].rank > 1 or kind_of(parts[taken[0]].dtype) != 1 or parts[taken[0]].dtype == torch.uint8:
         raise NotTaken("by truth values, or along several axes")
     axis, index = taken[0], text.tensor(parts[taken[0]])
     number = _whole_number(index.shape[0], "a number of places") if index.rank else 1

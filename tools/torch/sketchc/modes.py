@@ -85,6 +85,8 @@ class _Capture:
         self.places = [a.data_ptr() if isinstance(a, torch.Tensor) and k in kept else None for k, a in enumerate(args)]
         self.held = [a if self.places[k] is not None or not isinstance(a, torch.Tensor) else a.clone(memory_format=torch.preserve_format)
                      for k, a in enumerate(args)]
+        if any(isinstance(a, torch.Tensor) and a.stride() != held.stride() for a, held in zip(args, self.held, strict=True)):
+            raise RuntimeError("a copy of an input with gaps lies otherwise than the input")
         self._record(function)
 
     def _record(self, function):

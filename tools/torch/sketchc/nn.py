@@ -30,14 +30,14 @@ def _compiled(function):
 
 @_compiled
 def rms_norm(x, weight, eps):
-    """x / sqrt(mean(x^2) + eps) * weight over the last axis; the mean in float32 at least."""
-    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-    return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype) * weight
+    """x / sqrt(mean(x^2) + eps) * weight over the last axis, in float32 at least; eps: None for torch's own, which goes with the type."""
+    return F.rms_norm(x, x.shape[-1:], weight, eps)
 
 
 @_compiled
-def layer_norm(x, weight, bias, eps):
-    return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
+def layer_norm(x, weight, bias, eps, shape=None):
+    """Over the last axes, whose extents are `shape`: without it over one."""
+    return F.layer_norm(x, x.shape[-1:] if shape is None else shape, weight, bias, eps)
 
 
 @_compiled
@@ -55,7 +55,8 @@ def swiglu(x, gate, up, down):
 @_compiled
 def attention(query, key, value, mask=None, causal=False, scale=None):
     """softmax(query key^T scale + mask) value over [batch, heads, length, size]; keys and values may have fewer heads, each of which serves as
-    many of the queries'. mask: truth values (true is seen) or numbers that are added. causal: of equal lengths, later places are not seen."""
+    many of the queries'. mask: truth values (true is seen) or numbers that are added. causal: of equal lengths, later places are not seen. What sees
+    nothing is 0, as torch has it."""
     repeats = query.shape[1] // key.shape[1]
     if repeats != 1:
         key, value = (t.repeat_interleave(repeats, 1) for t in (key, value))
@@ -65,13 +66,21 @@ def attention(query, key, value, mask=None, causal=False, scale=None):
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
     wide = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
-    return wide.softmax(-1).to(query.dtype) @ value
+    return _weights(wide, mask is not None).to(query.dtype) @ value
+
+
+def _weights(scores, masked):
+    """Softmax of each row; of one that a mask has throughout, whose softmax is no number, zeros, and so are its gradients."""
+    if not masked:
+        return scores.softmax(-1)
+    blind = (scores == float("-inf")).all(-1, keepdim=True)
+    return scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
 
 
 class RMSNorm(torch.nn.Module):
     """As torch.nn.RMSNorm over the last axis."""
 
-    def __init__(self, width, eps=1e-5):
+    def __init__(self, width, eps=None):
         super().__init__()
         self.weight, self.eps = torch.nn.Parameter(torch.ones(width)), eps
 
@@ -80,10 +89,10 @@ class RMSNorm(torch.nn.Module):
 
 
 class LayerNorm(torch.nn.LayerNorm):
-    """torch.nn.LayerNorm over the last axis."""
+    """torch.nn.LayerNorm."""
 
     def forward(self, x):
-        return layer_norm(x, self.weight, self.bias, self.eps)
+        return layer_norm(x, self.weight, self.bias, self.eps, self.normalized_shape)
 
 
 class Linear(torch.nn.Linear):

@@ -8,7 +8,7 @@ import torch
 from . import importer
 from .backend import Options, decompositions
 from .errors import Error
-from .importer_text import TYPES, NotTaken
+from .importer_text import TYPES, NotTaken, expression
 from .kernel import compile as compile_kernel
 
 ALIGNED = 64  # bytes, of each weight in the file
@@ -48,8 +48,10 @@ def _weights(program, imported):
     return found
 
 
-def _described(binding):
-    sizes = [size if isinstance(size, int) else str(size) for size in binding.held_shape()]
+def _described(binding, imported):
+    """Sizes that are symbols by the operator's names."""
+    named = {size: name for name, size in imported.symbols.items()}
+    sizes = [size if isinstance(size, int) else str(expression(size).subs(named)) for size in binding.held_shape()]
     return {"tensor": binding.name, "dtype": TYPES[binding.dtype], "shape": sizes, **({"axes": binding.order} if binding.order else {})}
 
 
@@ -59,11 +61,11 @@ def write_weights(program, imported, path):
     for own, binding, tensor in _weights(program, imported):
         data += bytes(-len(data) % ALIGNED)
         raw = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-        listed.append({"name": own, **_described(binding), "offset": len(data), "bytes": len(raw)})
+        listed.append({"name": own, **_described(binding, imported), "offset": len(data), "bytes": len(raw)})
         data += raw
     held = {w["tensor"] for w in listed}
-    inputs = [_described(b) for b in imported.inputs if isinstance(b, importer.Binding) and b.name not in held]
-    whole = {"weights": listed, "inputs": inputs, "results": [_described(b) for b in imported.outputs if b is not None]}
+    inputs = [_described(b, imported) for b in imported.inputs if isinstance(b, importer.Binding) and b.name not in held]
+    whole = {"weights": listed, "inputs": inputs, "results": [_described(b, imported) for b in imported.outputs if b is not None]}
     path.with_suffix(".weights").write_bytes(data)
     path.with_suffix(".json").write_text(json.dumps(whole, indent=1) + "\n")
     return [path.with_suffix(".weights"), path.with_suffix(".json")]

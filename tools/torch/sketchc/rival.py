@@ -1,7 +1,7 @@
 """What torch should take for a graph, by the table of the machine that our kernels' times are predicted from.
 
 An operation takes as long as its bytes or its multiply-adds need, whichever is longer, at the part of the machine's rate that torch's
-libraries were measured to reach, and no less than a launch. Eager mode runs each by itself. Inductor joins what stands between products:
+libraries reach by REACHED, and no less than a launch. Eager mode runs each by itself. Inductor joins what stands between products:
 of these operations only what comes from outside and what goes there is moved."""
 import operator
 
@@ -12,8 +12,9 @@ from .splitter import base_name, is_free
 
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "mv", "dot")
 CONVOLUTIONS = ("convolution", "convolution_backward")
-# Parts of a rate, of an H200 (bench/results/2026-11-28-level-2, torch 2.11): SGEMM 49 of 59 TFLOPS; cuBLAS in bf16 at 4,096; cuDNN's
-# convolutions in tf32 as eager calls them and, channels last, as inductor does; a map.
+# Parts of a rate of an H200. Estimated from single times of level 2 (bench/results/2026-11-28-level-2, torch 2.11): SGEMM, 49 of 59 TFLOPS,
+# and cuDNN's convolutions in tf32, as eager calls them and, channels last, as inductor does. Assumed, not measured: products on tensor cores
+# (cuBLAS in bf16), and the memory of a map.
 REACHED = {"f32": 0.83, "products": 0.75, "convolutions": {"eager": 0.22, "inductor": 0.5}, "memory": 0.9}
 LANES, FLOAT64 = 32, 16  # of an instruction; multiply-adds in 16 bits for one in float64
 
