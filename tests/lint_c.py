@@ -22,7 +22,7 @@ TIDY = "clang-tidy-22"
 A_DAY = 30  # one file in so many
 TOGETHER = 12  # files of one process
 # Whose findings have been looked into; others join as theirs are.
-ANALYZED = ("api", "emit", "frontend", "graph", "ir", "llm", "model", "runtime", "search", "support", "verify")
+ANALYZED = ("api", "emit", "frontend", "graph", "ir", "llm", "model", "passes", "runtime", "search", "support", "verify")
 PLANTED = """int size_of(const char *text);
 int size_of(const char *text) {
     int *gone = 0;

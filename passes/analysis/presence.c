@@ -4,6 +4,7 @@
  * N from b; a carried tile has the intersection of its intervals on entry and on the back edge. */
 
 #include "analysis.h"
+#include "analyzer.h"
 #include "plant.h"
 
 typedef struct Entry {
@@ -174,6 +175,7 @@ static Presence of_factors(PresenceCache *c, IrOp *op) {
     unsigned bn = b.rank - (ir_attr_bool(op, "trans_b") ? 2 : 1);
     p.axes[m] = a.axes[am];
     p.axes[n] = b.axes[bn];
+    ANALYZER_ASSUME(op->operand_count == 3 && op->operands[0] && op->operands[1] && op->operands[2]);
     const IrType *acc = op->operands[2]->type;
     intersect_leading(c, &p, acc, &a, op->operands[0]->type);
     intersect_leading(c, &p, acc, &b, op->operands[1]->type);

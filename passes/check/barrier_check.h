@@ -293,4 +293,34 @@ void barrier_check_walk_phase(BarrierCheck *r, State *s, const IrOp *op);
 /* Whether every two accesses of a cuda kernel are ordered or apart; *fault otherwise. */
 bool barrier_check_holds(IrFunc *f, BarrierFault *fault);
 
+/* ---- Control flow (barrier_check_control.c) ---- */
+
+/* Walks the branches that threads may take. */
+void barrier_check_walk_if(BarrierCheck *r, const IrOp *op, State **s);
+/* Walks a map's body once. */
+void barrier_check_walk_map(BarrierCheck *r, const IrOp *op, State **s);
+
+/* ---- Arithmetic (barrier_check_arithmetic.c) ---- */
+
+/* Gives the value room for a number of each thread. */
+void barrier_check_make_room(BarrierCheck *r, Value *v);
+/* The same for all threads of the block. */
+void barrier_check_set_flat(BarrierCheck *r, Value *v, ValueKind kind, int64_t number, const Aff *rest);
+/* Can the type hold the number? */
+bool barrier_check_fits(const IrType *type, int64_t n);
+/* The value as one expression; null: it is none. */
+const Aff *barrier_check_whole_of(BarrierCheck *r, const Value *v);
+/* The value is `e`, of the block. */
+bool barrier_check_set_expression(BarrierCheck *r, Value *v, const Aff *e);
+/* Two's complement: shifts and masks by numbers are divisions. */
+bool barrier_check_arithmetic(BarrierCheck *r, Value *v, const IrType *type, IrOpcode op, const Value *a, const Value *b);
+/* A comparison; false: it is not known. */
+bool barrier_check_compare(BarrierCheck *r, Value *v, IrOpcode op, const Value *a, const Value *b);
+/* And, or of truth values. */
+void barrier_check_combine(BarrierCheck *r, Value *v, IrOpcode op, const Value *a, const Value *b);
+/* Not. */
+void barrier_check_negate(BarrierCheck *r, Value *v, const Value *a);
+/* A select; false: it is not known. */
+bool barrier_check_pick(BarrierCheck *r, Value *v, const Value *cond, const Value *a, const Value *b);
+
 #endif

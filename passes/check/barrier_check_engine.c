@@ -1,5 +1,6 @@
 /* The copy engine's part of the walk: mbarriers, the boxes that end their phases, and the arrivals of warps that give stages back. */
 
+#include "analyzer.h"
 #include "barrier_check.h"
 
 /* ---- The copy engine ---- */
@@ -271,6 +272,7 @@ void barrier_check_walk_arrive(BarrierCheck *r, State *s, const IrOp *op) {
     else if (m->seen < 2)
         barrier_check_fail(r, op, NULL, "a warp may arrive before all know that the phase before has ended");
     if (r->failed) return;
+    ANALYZER_ASSUME(m); /* else it has failed */
     m->phase ^= 1;
     m->seen = 0;
     for (size_t i = 0; i < s->mbarriers.len; i++) s->mbarriers.data[i].told &= ~slot_bit(m);

@@ -34,6 +34,7 @@ static int64_t masked_by(const IrOp *op) {
 static int64_t period_of(BarrierCheck *r, const IrBlock *block, int64_t period) {
     for (const IrOp *op = block->first; op; op = op->next) {
         for (unsigned g = 0; g < op->region_count && r->relevant[op->mark]; g++)
+            /* NOLINTNEXTLINE(*ArrayBound): an op has two regions at most */
             if (op->regions[g]) period = period_of(r, op->regions[g], period);
         if ((op->opcode != IR_MOD && op->opcode != IR_AND) || !barrier_check_needed(r, &op->results[0])) continue;
         if (op->opcode == IR_MOD && !barrier_check_uniform(r, &op->results[0])) continue;

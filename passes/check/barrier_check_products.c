@@ -104,7 +104,7 @@ void barrier_check_sums(BarrierCheck *r, const State *s, const IrOp *op, bool in
     bool passes = op->opcode == IR_WGMMA || op->opcode == IR_WGMMA_WAIT || op->opcode == IR_YIELD || op->opcode == IR_FOR;
     for (unsigned i = 0; i < op->operand_count && !passes; i++)
         if (is_in_flight(s, op->operands[i])) barrier_check_fail(r, op, NULL, "accumulators are used while their product is in flight");
-    for (unsigned g = 0; g < op->region_count && inside; g++)
+    for (unsigned g = 0; g < op->region_count && inside; g++) /* NOLINTNEXTLINE(*ArrayBound): an op has two regions at most */
         for (const IrOp *o = op->regions[g] ? op->regions[g]->first : NULL; o; o = o->next) barrier_check_sums(r, s, o, true);
 }
 

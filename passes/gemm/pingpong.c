@@ -19,6 +19,7 @@
  *                                                 %c2 = buf.gemm(cast(%p), V[last], %c); wgmma.wait }
  */
 #include "gpu.h"
+#include "pingpong_internal.h"
 #include "stage_internal.h"
 
 /* The switch: 0 leaves every loop as it was. */
@@ -40,175 +41,17 @@ enum {
 
 enum { GROUP_WARPS = WARPGROUP / WARP };
 
-typedef enum { FREE, FIRST, SECOND } Half; /* FREE: made of the loop's variable alone, again wherever it is read */
-
-typedef struct {
-    const IrBlock *body;
-    PointerTable half; /* of ops and of the loop's arguments */
-    PointerTable made; /* ops that are products or rest on one */
-    VEC(IrValue *) crossing;
-} Cut;
-
-static Half half_of(const Cut *c, const void *key) {
+Half pingpong_half_of(const Cut *c, const void *key) {
     uint32_t half;
     return pointer_table_get(&c->half, key, &half) ? (Half)half : FIRST;
 }
 
-static bool is_product(const IrOp *op) {
+bool pingpong_is_product(const IrOp *op) {
     return op->opcode == IR_TILE_GEMM || op->opcode == IR_BUF_GEMM;
 }
 
-static IrValue *summand(const IrOp *product) {
+IrValue *pingpong_summand(const IrOp *product) {
     return product->operands[product->opcode == IR_TILE_GEMM ? 2 : 4];
-}
-
-/* ---- What an op reads ---- */
-
-typedef bool (*Reads)(void *context, IrValue *v);
-
-/* Does `reads` hold for a value from outside of the op that it or an op within reads? */
-static bool any_read(const IrOp *op, const IrOp *within, Reads reads, void *context) {
-    for (unsigned i = 0; i < op->operand_count; i++)
-        if (!is_inside_op(home_of(op->operands[i]), within) && reads(context, op->operands[i])) return true;
-    for (unsigned r = 0; r < op->region_count; r++)
-        for (const IrOp *inner = op->regions[r]->first; inner; inner = inner->next)
-            if (any_read(inner, within, reads, context)) return true;
-    return false;
-}
-
-static bool op_reads(const IrOp *op, Reads reads, void *context) {
-    return any_read(op, op, reads, context);
-}
-
-static const void *key_of(const IrValue *v) {
-    return v->def ? (const void *)v->def : v;
-}
-
-static bool is_of_body(const Cut *c, const IrValue *v) {
-    return home_of(v) == c->body;
-}
-
-static bool is_second(void *context, IrValue *v) {
-    const Cut *c = context;
-    return is_of_body(c, v) && half_of(c, key_of(v)) == SECOND;
-}
-
-/* Neither the loop's variable alone nor from outside. */
-static bool is_bound(void *context, IrValue *v) {
-    const Cut *c = context;
-    if (!is_of_body(c, v)) return false;
-    return v->def ? half_of(c, v->def) != FREE : v->index != 0;
-}
-
-/* Whether the value rests on a product of the body. */
-static bool is_made(void *context, IrValue *v) {
-    const Cut *c = context;
-    uint32_t made;
-    return v->def && is_of_body(c, v) && pointer_table_get(&c->made, v->def, &made);
-}
-
-/* ---- The cut ---- */
-
-static bool only_computes(const IrOp *op) {
-    if (op->region_count && op->opcode != IR_IF && op->opcode != IR_FOR) return false;
-    if (!op->region_count && !is_product(op) && op->opcode != IR_TILE_LOAD && !ir_has_trait(op, IR_PURE)) return false;
-    for (unsigned r = 0; r < op->region_count; r++)
-        for (const IrOp *inner = op->regions[r]->first; inner; inner = inner->next)
-            if (is_product(inner) || (!is_terminator(inner) && !only_computes(inner))) return false;
-    return true;
-}
-
-/* A product that waits for another one's sums; one that goes on from these does not. */
-static bool waits(Cut *c, const IrOp *product) {
-    for (unsigned i = 0; i < product->operand_count; i++) {
-        IrValue *v = product->operands[i];
-        bool goes_on = v == summand(product) && v->def && v->def->block == c->body && is_product(v->def);
-        if (goes_on ? is_second(c, v) : is_made(c, v)) return true;
-    }
-    return false;
-}
-
-/* What depends on the second half is of it, through carried values too. False: a first product does. */
-static bool spread(Cut *c) {
-    const IrOp *yield = c->body->last;
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (const IrOp *op = c->body->first; op != yield; op = op->next) {
-            if (half_of(c, op) == SECOND || !op_reads(op, is_second, c)) continue;
-            if (is_product(op)) return false;
-            pointer_table_set(&c->half, op, SECOND);
-            changed = true;
-        }
-        for (unsigned i = 0; i < yield->operand_count; i++) {
-            const IrValue *arg = c->body->args[1 + i];
-            if (!is_second(c, yield->operands[i]) || half_of(c, arg) == SECOND) continue;
-            pointer_table_set(&c->half, arg, SECOND);
-            changed = true;
-        }
-    }
-    return true;
-}
-
-/* The op of the body that the use is in. */
-static const IrOp *user_in(const IrBlock *body, const IrUse *use) {
-    const IrOp *op = use->op;
-    while (op->block != body) op = op->block->parent;
-    return op;
-}
-
-static bool is_read_by_second_alone(const Cut *c, const IrOp *op) {
-    for (const IrUse *use = op->results[0].uses; use; use = use->next) {
-        const IrOp *user = user_in(c->body, use);
-        if (user == c->body->last || half_of(c, user) != SECOND) return false;
-    }
-    return op->results[0].uses;
-}
-
-/* Broadcasts and conversions are made where they are read, and loaded there, but for conversions to fewer bytes, which take fewer
- * registers: two 16-bit lanes are carried as a word. */
-static bool is_sunk(const IrOp *op) {
-    bool narrows = op->opcode == IR_CAST && dtype_size(op->results[0].type->dtype) < dtype_size(op->operands[0]->type->dtype);
-    return (op->opcode == IR_CAST && !narrows) || op->opcode == IR_TILE_BROADCAST || op->opcode == IR_TILE_LOAD;
-}
-
-static void sink(Cut *c) {
-    for (IrOp *op = c->body->last->prev; op; op = op->prev) {
-        if (is_sunk(op) && half_of(c, op) == FIRST && is_read_by_second_alone(c, op)) pointer_table_set(&c->half, op, SECOND);
-    }
-}
-
-static bool is_crossing(const Cut *c, const IrValue *v) {
-    for (size_t i = 0; i < c->crossing.len; i++)
-        if (c->crossing.data[i] == v) return true;
-    return false;
-}
-
-static bool note_crossing(void *context, IrValue *v) {
-    Cut *c = context;
-    if (!is_bound(c, v) || is_second(c, v) || is_crossing(c, v)) return false;
-    VEC_PUSH(c->half.arena, &c->crossing, v);
-    return false;
-}
-
-static bool cut_body(Arena *scratch, IrBlock *body, Cut *c) {
-    *c = (Cut){.body = body, .half = pointer_table(scratch), .made = pointer_table(scratch)};
-    unsigned first = 0, second = 0;
-    for (IrOp *op = body->first; op != body->last; op = op->next) {
-        if (!only_computes(op)) return false;
-        bool free = (is_scalar_arithmetic(op) || op->opcode == IR_CONST) && !op->region_count && !op_reads(op, is_bound, c);
-        if (free) pointer_table_set(&c->half, op, FREE);
-        if (is_product(op) || op_reads(op, is_made, c)) pointer_table_set(&c->made, op, 1);
-        if (!is_product(op)) continue;
-        if (waits(c, op))
-            pointer_table_set(&c->half, op, SECOND), second++;
-        else
-            first++;
-    }
-    if (!first || !second || !spread(c)) return false;
-    sink(c);
-    for (const IrOp *op = body->first; op != body->last; op = op->next)
-        if (half_of(c, op) == SECOND) op_reads(op, note_crossing, c);
-    return true;
 }
 
 /* ---- Whether it fits ---- */
@@ -248,10 +91,10 @@ static Registers count_registers(PassContext *ctx, const Cut *c, IrOp *const *ge
     for (size_t i = 0; i < count; i++) {
         GemmShape s = gemm_shape(gemms[i]);
         const IrOp *before = gemms[i]->operands[2]->def;
-        int64_t sums = before && is_product(before) && before->block == c->body ? 0 : s.n / 2;
+        int64_t sums = before && pingpong_is_product(before) && before->block == c->body ? 0 : s.n / 2;
         int64_t factor = stage_from_registers(ctx, gemms[i]) ? s.k / 4 : 0;
         r.before += sums + factor;
-        r.after += sums + (is_crossing(c, gemms[i]->operands[0]) ? 0 : factor);
+        r.after += sums + (pingpong_is_crossing(c, gemms[i]->operands[0]) ? 0 : factor);
     }
     for (size_t i = 0; i < c->crossing.len; i++) r.after += registers_of(c->crossing.data[i], r.threads);
     return r;
@@ -273,7 +116,7 @@ int64_t pingpong_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, siz
     Cut c;
     const Target *target = s->ctx->target;
     if (!PINGPONG || !ring->loop || ring->persistent.loop || runs_once(s->module, ring->loop)) return 0;
-    if (!cut_body(s->ctx->scratch, ring->loop->regions[0], &c)) return 0;
+    if (!pingpong_cut_body(s->ctx->scratch, ring->loop->regions[0], &c)) return 0;
     PresenceCache *cache = presence_cache(s->ctx);
     for (size_t i = 0; i < c.crossing.len; i++)
         if (!is_present_alike(cache, c.body, c.crossing.data[i])) return 0;
@@ -287,7 +130,7 @@ int64_t pingpong_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, siz
 }
 
 static bool is_late(const Cut *c, const IrOp *gemm) {
-    return half_of(c, gemm) == SECOND;
+    return pingpong_half_of(c, gemm) == SECOND;
 }
 
 /* Whether another gemm's factor is the same copy, and of the other half. */
@@ -313,7 +156,7 @@ static bool is_bound_by_products(const Cut *c, IrOp *const *gemms, size_t count)
 void pingpong_phases(const Staging *s, Ring *ring, IrOp *const *gemms, size_t count) {
     Cut c;
     size_t boxes[STAGE_PHASES] = {0};
-    if (!PHASES || !cut_body(s->ctx->scratch, ring->loop->regions[0], &c)) return;
+    if (!PHASES || !pingpong_cut_body(s->ctx->scratch, ring->loop->regions[0], &c)) return;
     for (size_t k = 0; k < 2 * count; k++) {
         if (ring->operands[k].fill != FILL_AHEAD) continue;
         if (is_of_both(&c, ring, gemms, k)) return;
@@ -347,13 +190,13 @@ typedef struct {
 static void clone(Pingpong *t, IrBuilder *b, const IrOp *op, IrValueMap *map) {
     if (op->opcode == IR_TILE_LOAD && !op->results[0].uses) return; /* a factor, which is in shared memory */
     IrOp *copy = ir_op_clone(b, op, map);
-    if (is_product(copy)) t->gemms[t->count++] = copy;
+    if (pingpong_is_product(copy)) t->gemms[t->count++] = copy;
 }
 
 /* Copies of the body's ops of a half from `from` to before `to`. What is free is made for both halves. */
 static void clone_half(Pingpong *t, IrBuilder *b, Half half, const IrOp *from, const IrOp *to, IrValueMap *map) {
     for (const IrOp *op = from; op != to; op = op->next)
-        if (half_of(&t->cut, op) == half) clone(t, b, op, map);
+        if (pingpong_half_of(&t->cut, op) == half) clone(t, b, op, map);
 }
 
 static void clone_free(Pingpong *t, IrBuilder *b, IrValueMap *map) {
@@ -371,12 +214,12 @@ static IrValueMap *map_at(Pingpong *t, IrBuilder *b, IrValue *iteration) {
 static const IrOp *behind_first(const Cut *c) {
     const IrOp *behind = c->body->first;
     for (const IrOp *op = c->body->first; op != c->body->last; op = op->next)
-        if (is_product(op) && half_of(c, op) == FIRST) behind = op->next;
+        if (pingpong_is_product(op) && pingpong_half_of(c, op) == FIRST) behind = op->next;
     return behind;
 }
 
 static bool is_carried_second(const Pingpong *t, unsigned i) {
-    return half_of(&t->cut, t->cut.body->args[1 + i]) == SECOND;
+    return pingpong_half_of(&t->cut, t->cut.body->args[1 + i]) == SECOND;
 }
 
 /* What crosses as a conversion that nothing else reads is made behind the wait for the second products, whose factor lies in the same
@@ -497,7 +340,7 @@ void pingpong_make(Staging *s, Ring *ring) {
     IrOp *old = ring->loop;
     IrBlock *body = old->regions[0];
     Pingpong t = {.s = s, .ring = ring};
-    cut_body(s->ctx->scratch, body, &t.cut);
+    pingpong_cut_body(s->ctx->scratch, body, &t.cut);
     const IrType **types = ARENA_ARRAY(s->module->arena, const IrType *, old->result_count);
     for (unsigned i = 0; i < old->result_count; i++) types[i] = old->results[i].type;
     IrBuilder before = ir_builder_before(old);

@@ -1,4 +1,5 @@
 /* Factors of gemms in shared memory: which are copied ahead, their buffers, their copies. */
+#include "analyzer.h"
 #include "stage_internal.h"
 
 #include <string.h>
@@ -37,6 +38,7 @@ static void lift_view(void *context, IrOp *load) {
     IrBuilder inner = ir_builder_at_end(op->regions[0]);
     inner.span = b.span;
     unsigned rank = view->type->rank;
+    ANALYZER_ASSUME(rank >= 2 && rank <= COUNT_OF(at)); /* it joins rows */
     for (unsigned a = 0; a < rank; a++)
         at[a] = ir_region_add_arg(op->regions[0], ir_type_index(f->module), view->def->regions[0]->args[a]->name);
     IrValue *column = at[rank - 1], *row = ir_const_index(&inner, ir_type_extent(memory->type, rank - 1));
@@ -228,9 +230,10 @@ static void slice_of_matrix(IrBuilder *b, const IrOp *load, IrValue *const *oper
             for (unsigned a = tile_axis + 1; a < lead; a++) after *= ir_type_extent(tile, a);
             IrValue *lane = ir_binary(b, IR_FLOORDIV, matrix, ir_const_index(b, after));
             if (tile_axis) lane = ir_binary(b, IR_MOD, lane, ir_const_index(b, lanes));
+            /* NOLINTNEXTLINE(*CallAndMessage): the load has these operands */
             s->operands[s->count++] = range_point(b, operands[from], operands[from + 1], step, lane, lanes);
         } else {
-            s->operands[s->count++] = operands[from];
+            s->operands[s->count++] = operands[from]; /* NOLINTNEXTLINE(*uninitialized.Assign): as above */
             if (range) s->operands[s->count++] = operands[from + 1], s->steps[s->steps_count++] = step;
         }
         from += range ? 2 : 1;

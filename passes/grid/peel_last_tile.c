@@ -4,6 +4,7 @@
 
 #include "peel_last_tile.h"
 #include "analysis/analysis.h"
+#include "analyzer.h"
 
 typedef struct {
     PassContext *ctx;
@@ -45,6 +46,7 @@ static bool read_body(Flat *w) {
         if (op->region_count || op->opcode == IR_BARRIER || (is_scalar_arithmetic(op) && !is_scalar_from_outside(op))) return false;
         if ((op->opcode == IR_TILE_LOAD || op->opcode == IR_TILE_STORE) && !read_access(w, op)) return false;
     }
+    ANALYZER_ASSUME(!w->extent || w->piece > 0); /* read_access sets both */
     return w->extent && aff_known_divisor(ir_facts_at(w->ctx->scratch, w->func->body->first), w->extent, w->piece) % w->piece != 0;
 }
 

@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "analysis/analysis.h"
+#include "analyzer.h"
 #include "gpu.h"
 #include "pipelined_consumer.h"
 
@@ -151,6 +152,7 @@ static void join(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *
     ir_op_create(&in, IR_GRID_BARRIER_ARRIVE, 2, operands, 0, NULL);
     ir_op_create(&in, IR_GRID_BARRIER_WAIT, 3, operands, 0, NULL);
     for (IrOp *op = old, *next; op != end; op = next) {
+        ANALYZER_ASSUME(op); /* the end stands behind it */
         next = op->next;
         bool number = ir_op_special(op) == IR_SPECIAL_CTAID_X;
         if (number) {
@@ -249,6 +251,7 @@ static void join_pipelined(PassContext *ctx, IrFunc *f, const IrFunc *before, co
     IrBuilder second = ir_builder_at_end(consumer.second->regions[0]);
     consumer.item = item_of(&consumer, &second, ir_binary(&second, IR_SUB, iteration, one));
     for (IrOp *op = old, *next; op != end; op = next) {
+        ANALYZER_ASSUME(op); /* the end stands behind it */
         next = op->next;
         bool number = ir_op_special(op) == IR_SPECIAL_CTAID_X;
         if (number) {

@@ -22,35 +22,14 @@
  *                                                        async.commit ... store
  *   }                                                  }; async.wait
  */
-#include <string.h>
-
 #include "analysis/analysis.h"
 #include "gpu.h"
 #include "pipelined_consumer.h"
+#include "prefetch_internal.h"
+
+#include <string.h>
 
 enum { COPIED = 4 /* the least that cp.async takes, and twice and four times that */ };
-
-/* A carried fragment, or one that an iteration loads. */
-typedef struct {
-    unsigned index;              /* among what the loop carries */
-    IrOp *first, *next;          /* the maps that load it; one map where the iteration loads it itself */
-    int64_t pieces, width, size; /* of a thread; elements of one access; bytes of an element */
-    bool alike;                  /* the same lanes are absent at every iteration */
-    IrOp *mapped; /* of items that are mapped an iteration behind their sums: what loads it for the map; null: the sums alone need it */
-    IrValue *shared;
-} Row;
-
-typedef struct {
-    PassContext *ctx;
-    IrFunc *func;
-    IrOp *loop;
-    Row *rows;
-    unsigned count;
-    int64_t threads;
-    IrOp *meets;         /* where the block has told the others that it arrived; null: it tells nobody */
-    IrValue *number;     /* that of the iteration, which the loads depend on */
-    const IrBlock *part; /* of the loop's body, where the loads stand; null: they stand in the body itself */
-} Prefetch;
 
 static bool is_of_iteration(const Prefetch *a, const IrBlock *block) {
     return block == a->loop->regions[0] || (a->part && block == a->part);
@@ -65,8 +44,7 @@ static bool is_read_only(const IrValue *pointer) {
     return true;
 }
 
-/* The load of a map that does nothing else; null: there is more. */
-static IrOp *load_of(const IrOp *map) {
+IrOp *prefetch_load_of(const IrOp *map) {
     if (!map || map->opcode != IR_MAP || map->result_count != 1) return NULL;
     const IrOp *yield = map->regions[0]->last;
     IrOp *load = yield->operands[0]->def;
@@ -90,7 +68,7 @@ static bool is_movable(const Prefetch *a, const IrValue *v) {
     return true;
 }
 
-static bool map_is_movable(const Prefetch *a, const IrOp *map) {
+bool prefetch_map_is_movable(const Prefetch *a, const IrOp *map) {
     for (const IrOp *op = map->regions[0]->first; op; op = op->next)
         for (unsigned i = 0; i < op->operand_count; i++)
             if (home_of(op->operands[i]) != map->regions[0] && !is_movable(a, op->operands[i])) return false;
@@ -127,9 +105,9 @@ static bool is_copied(const Row *row) {
 static bool read_row(const Prefetch *a, unsigned index, Row *row) {
     const IrValue *first = a->loop->operands[3 + index], *next = a->loop->regions[0]->last->operands[index];
     *row = (Row){.index = index, .first = first->def, .next = next->def, .pieces = 1};
-    const IrOp *load = load_of(row->first), *again = load_of(row->next);
+    const IrOp *load = prefetch_load_of(row->first), *again = prefetch_load_of(row->next);
     if (!load || !again || a->loop->results[index].uses || !has_one_use(first) || !has_one_use(next)) return false;
-    if (row->next->block != a->loop->regions[0] || !map_is_movable(a, row->next)) return false;
+    if (row->next->block != a->loop->regions[0] || !prefetch_map_is_movable(a, row->next)) return false;
     if (load->results[0].type != again->results[0].type) return false;
     const IrAttr *extents = ir_attr(row->first, "extents"), *others = ir_attr(row->next, "extents");
     if (extents->count != others->count || memcmp(extents->ints, others->ints, extents->count * sizeof *extents->ints) != 0) return false;
@@ -142,11 +120,10 @@ static bool is_carried(const Row *row) {
     return row->first != row->next;
 }
 
-/* What an iteration loads by its number alone. */
-static bool read_own(const Prefetch *a, IrOp *map, Row *row) {
-    const IrOp *load = load_of(map);
+bool prefetch_read_own(const Prefetch *a, IrOp *map, Row *row) {
+    const IrOp *load = prefetch_load_of(map);
     *row = (Row){.first = map, .next = map, .pieces = 1};
-    if (!load || !map_is_movable(a, map)) return false;
+    if (!load || !prefetch_map_is_movable(a, map)) return false;
     measure(row, load);
     return is_copied(row);
 }
@@ -155,8 +132,7 @@ static int64_t bytes_of(const Prefetch *a, const Row *row) {
     return row->pieces * row->width * row->size * a->threads;
 }
 
-/* A place for the row, if the block's part of the shared memory has room. */
-static void keep_row(Prefetch *a, Row row, int64_t *used) {
+void prefetch_keep_row(Prefetch *a, Row row, int64_t *used) {
     const Target *t = a->ctx->target;
     int64_t bytes = bytes_of(a, &row), room = t->shared_bytes_sm / ir_func_int(a->func, IR_FN_MIN_BLOCKS, 1) - SYSTEM_BYTES;
     if (*used + bytes > (room < t->shared_bytes_block ? room : t->shared_bytes_block)) return;
@@ -178,9 +154,9 @@ static void find_rows(Prefetch *a) {
     for (const IrOp *op = a->loop->regions[0]->first; op; op = op->next) maps += op->opcode == IR_MAP;
     a->rows = ARENA_ARRAY(a->ctx->scratch, Row, a->loop->result_count + maps + 1);
     for (unsigned i = 0; i < a->loop->result_count; i++)
-        if (read_row(a, i, &row)) keep_row(a, row, &used);
+        if (read_row(a, i, &row)) prefetch_keep_row(a, row, &used);
     for (IrOp *op = a->loop->regions[0]->first; op && a->meets; op = op->next)
-        if (read_own(a, op, &row)) keep_row(a, row, &used);
+        if (prefetch_read_own(a, op, &row)) prefetch_keep_row(a, row, &used);
     if (a->count) ir_func_set_int(a->func, IR_FN_SHARED_BYTES, used);
 }
 
@@ -202,7 +178,7 @@ static IrValue *place(const Prefetch *a, const Row *row, IrBuilder *outer, IrBui
     return ir_binary(b, IR_ADD, times(outer, thread, row->width), times(b, number, a->threads * row->width));
 }
 
-static IrOp *like(const Row *row, IrBuilder *b, bool result) {
+IrOp *prefetch_like(const Row *row, IrBuilder *b, bool result) {
     const IrAttr *extents = ir_attr(row->first, "extents");
     const IrType *type = row->first->results[0].type;
     return ir_map(b, (unsigned)extents->count, extents->ints, result, &type);
@@ -237,22 +213,20 @@ static void copy_piece(const Row *row, IrBuilder *b, const IrOp *load, IrValueMa
     if (mask) ir_yield(&in, 0, NULL);
 }
 
-/* The value made again at `b`. */
-static void make_again(const Prefetch *a, IrBuilder *b, IrValueMap *values, IrValue *v) {
+void prefetch_make_again(const Prefetch *a, IrBuilder *b, IrValueMap *values, IrValue *v) {
     if (!v->def || !is_of_iteration(a, v->def->block) || ir_value_map_get(values, v) != v) return;
-    for (unsigned i = 0; i < v->def->operand_count; i++) make_again(a, b, values, v->def->operands[i]);
+    for (unsigned i = 0; i < v->def->operand_count; i++) prefetch_make_again(a, b, values, v->def->operands[i]);
     ir_op_clone(b, v->def, values);
 }
 
-/* What `map` loads, copied at `b`, in the iteration of that number. */
-static void copy_row(const Prefetch *a, const Row *row, IrBuilder *b, const IrOp *map, IrValue *number, bool others) {
+void prefetch_copy_row(const Prefetch *a, const Row *row, IrBuilder *b, const IrOp *map, IrValue *number, bool others) {
     IrValueMap *values = ir_value_map_create(a->ctx->scratch);
     ir_value_map_set(values, a->number, number);
-    const IrOp *load = load_of(map);
+    const IrOp *load = prefetch_load_of(map);
     b->span = map->span;
     for (const IrOp *op = map->regions[0]->first; op; op = op->next)
-        for (unsigned i = 0; i < op->operand_count; i++) make_again(a, b, values, op->operands[i]);
-    IrOp *copies = like(row, b, false);
+        for (unsigned i = 0; i < op->operand_count; i++) prefetch_make_again(a, b, values, op->operands[i]);
+    IrOp *copies = prefetch_like(row, b, false);
     IrBuilder in = ir_builder_at_end(copies->regions[0]), outer = ir_builder_before(copies);
     in.span = outer.span = map->span;
     for (unsigned i = 0; i < map->regions[0]->arg_count; i++)
@@ -263,12 +237,12 @@ static void copy_row(const Prefetch *a, const Row *row, IrBuilder *b, const IrOp
     ir_yield(&in, 0, NULL);
 }
 
-static IrValue *read_back(const Prefetch *a, const Row *row, IrBuilder *b) {
-    IrOp *map = like(row, b, true);
+IrValue *prefetch_read_back(const Prefetch *a, const Row *row, IrBuilder *b) {
+    IrOp *map = prefetch_like(row, b, true);
     IrBuilder in = ir_builder_at_end(map->regions[0]), outer = ir_builder_before(map);
     in.span = outer.span = b->span;
     IrValue *operands[2] = {row->shared, place(a, row, &outer, &in, map)};
-    const IrType *type = load_of(row->first)->results[0].type;
+    const IrType *type = prefetch_load_of(row->first)->results[0].type;
     IrOp *load = ir_op_create(&in, IR_MEM_LOAD, 2, operands, 1, &type);
     ir_attr_set_int(load, "align", row->width * row->size);
     IrValue *value = ir_result(load, 0);
@@ -276,7 +250,7 @@ static IrValue *read_back(const Prefetch *a, const Row *row, IrBuilder *b) {
     return ir_result(map, 0);
 }
 
-static void wait_for_all(IrBuilder *b) {
+void prefetch_wait_for_all(IrBuilder *b) {
     ir_attr_set_int(ir_op_create(b, IR_ASYNC_WAIT, 0, NULL, 0, NULL), "pending", 0);
 }
 
@@ -370,7 +344,7 @@ static void copy_first_rows(const Prefetch *a) {
     for (unsigned i = 0; i < a->count; i++) {
         bool carried = is_carried(&a->rows[i]);
         IrBuilder b = ir_builder_before(carried ? a->rows[i].first : a->loop);
-        copy_row(a, &a->rows[i], &b, a->rows[i].first, begin, true);
+        prefetch_copy_row(a, &a->rows[i], &b, a->rows[i].first, begin, true);
     }
     ir_op_create(&before, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
 }
@@ -381,7 +355,7 @@ static void copy_next_rows(const Prefetch *a, IrOp *before) {
     IrValue *number = a->loop->regions[0]->args[0], *next = next_iteration(a, &issue);
     IrBuilder inside = if_next(a, &issue, next);
     for (unsigned i = 0; i < a->count; i++)
-        copy_row(a, &a->rows[i], &inside, a->rows[i].next, is_carried(&a->rows[i]) ? number : next, !a->rows[i].alike);
+        prefetch_copy_row(a, &a->rows[i], &inside, a->rows[i].next, is_carried(&a->rows[i]) ? number : next, !a->rows[i].alike);
     ir_yield(&inside, 0, NULL);
     ir_op_create(&issue, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
 }
@@ -391,10 +365,11 @@ static void copy_ahead(Prefetch *a) {
     IrOp *begin = a->loop->regions[0]->first;
     IrBuilder head = ir_builder_before(begin);
     head.span = a->loop->span;
-    wait_for_all(&head);
+    prefetch_wait_for_all(&head);
     for (unsigned i = 0; i < a->count; i++) {
         const Row *r = &a->rows[i];
-        IrValue *old = is_carried(r) ? a->loop->regions[0]->args[1 + r->index] : &r->first->results[0], *row = read_back(a, r, &head);
+        IrValue *old = is_carried(r) ? a->loop->regions[0]->args[1 + r->index] : &r->first->results[0],
+                *row = prefetch_read_back(a, r, &head);
         row->name = old->name;
         ir_replace_uses(old, row);
     }
@@ -407,7 +382,7 @@ static void copy_ahead(Prefetch *a) {
         if (is_carried(&a->rows[i])) ir_op_erase(a->rows[i].next);
     }
     IrBuilder after = ir_builder_after(loop);
-    wait_for_all(&after);
+    prefetch_wait_for_all(&after);
 }
 
 typedef struct {
@@ -442,222 +417,6 @@ static void prefetch_rows(PassContext *ctx, IrFunc *f) {
         if (a.count) copy_ahead(&a);
         return;
     }
-}
-
-/* ---- Items that are mapped an iteration behind their sums ---- */
-
-/* A map of each of the two parts. */
-typedef struct {
-    const PipelinedConsumer *consumer;
-    const IrOp *map, *other;
-} MapPair;
-
-/* The item of each part, or the same index of the two maps? */
-static bool is_same_in_parts(void *ctx, const IrValue *v, const IrValue *w) {
-    const MapPair *p = ctx;
-    if (v == p->consumer->coming && w == p->consumer->item) return true;
-    return !v->def && !w->def && home_of(v) == p->map->regions[0] && home_of(w) == p->other->regions[0] && v->index == w->index;
-}
-
-static bool loads_the_same(const PipelinedConsumer *consumer, const IrOp *map, const IrOp *other) {
-    const IrOp *load = load_of(map), *again = load_of(other);
-    MapPair pair = {consumer, map, other};
-    if (load->operand_count != again->operand_count || map->results[0].type != other->results[0].type || !ir_attrs_equal(map, other))
-        return false;
-    for (unsigned i = 0; i < load->operand_count; i++)
-        if (!ir_equivalent(load->operands[i], again->operands[i], is_same_in_parts, &pair)) return false;
-    return true;
-}
-
-static void enter_part(Prefetch *a, const PipelinedConsumer *consumer, bool second) {
-    a->part = (second ? consumer->second : consumer->first)->regions[0];
-    a->number = second ? consumer->item : consumer->coming;
-}
-
-/* The first part's row that the map loads, too. */
-static Row *summed_row(Prefetch *a, const PipelinedConsumer *consumer, const IrOp *map) {
-    for (unsigned i = 0; i < a->count; i++)
-        if (!a->rows[i].mapped && loads_the_same(consumer, a->rows[i].first, map)) return &a->rows[i];
-    return NULL;
-}
-
-static void find_consumer_rows(Prefetch *a, const PipelinedConsumer *consumer, bool second, int64_t *used) {
-    enter_part(a, consumer, second);
-    for (IrOp *op = a->part->first; op; op = op->next) {
-        Row row;
-        if (op->opcode != IR_MAP || !read_own(a, op, &row)) continue;
-        Row *summed = second ? summed_row(a, consumer, op) : NULL;
-        if (second) row.mapped = op;
-        if (summed)
-            summed->mapped = op;
-        else
-            keep_row(a, row, used);
-    }
-}
-
-/* What an iteration loads, if there is one of that number. */
-static void copy_iteration(Prefetch *a, const PipelinedConsumer *consumer, IrBuilder *b, IrValue *iteration) {
-    IrValue *exists = ir_binary(b, IR_LT, iteration, consumer->iterations);
-    IrBuilder in = ir_builder_at_end(ir_op_create(b, IR_IF, 1, &exists, 0, NULL)->regions[0]);
-    IrValue *item = ir_binary(&in, IR_ADD, consumer->block, ir_binary(&in, IR_MUL, iteration, consumer->blocks));
-    for (unsigned i = 0; i < a->count; i++) {
-        enter_part(a, consumer, a->rows[i].first == a->rows[i].mapped);
-        copy_row(a, &a->rows[i], &in, a->rows[i].first, item, true);
-    }
-    ir_yield(&in, 0, NULL);
-    ir_op_create(b, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
-}
-
-/* A fragment of what stands for nothing: the first iteration maps nothing. */
-static IrValue *nothing(const Row *row, IrBuilder *b) {
-    IrOp *map = like(row, b, true);
-    IrBuilder in = ir_builder_at_end(map->regions[0]);
-    const IrType *type = load_of(row->first)->results[0].type;
-    IrOp *zero = ir_op_create(&in, IR_CONST, 0, NULL, 1, &type);
-    if (dtype_is_float(type->dtype))
-        ir_attr_set_float(zero, "value", 0);
-    else
-        ir_attr_set_int(zero, "value", 0);
-    IrValue *value = ir_result(zero, 0);
-    ir_yield(&in, 1, &value);
-    return ir_result(map, 0);
-}
-
-/* The loop with the fragments that are mapped an iteration later. */
-static IrOp *longer_loop(const Prefetch *a, IrValue **inits, IrValue **next, unsigned carried) {
-    IrOp *old = a->loop;
-    IrBuilder b = ir_builder_before(old);
-    b.span = old->span;
-    IrBlock *from = old->regions[0];
-    IrOp *loop = ir_for(&b, old->operands[0], old->operands[1], old->operands[2], carried, inits, from->args[0]->name);
-    IrBlock *to = loop->regions[0];
-    ir_replace_uses(from->args[0], to->args[0]);
-    for (IrOp *op = from->first, *after; op != from->last; op = after) {
-        after = op->next;
-        ir_op_move_to_end(op, to);
-    }
-    IrBuilder end = ir_builder_at_end(to);
-    ir_yield(&end, carried, next);
-    return loop;
-}
-
-/* What the second part needs comes from the iteration before. */
-static void carry_rows(Prefetch *a, IrValue **next) {
-    IrValue **inits = ARENA_ARRAY(a->ctx->scratch, IrValue *, a->count + 1);
-    unsigned carried = 0;
-    IrBuilder before = ir_builder_before(a->loop);
-    for (unsigned i = 0; i < a->count; i++)
-        if (a->rows[i].mapped) inits[carried++] = nothing(&a->rows[i], &before);
-    IrOp *old = a->loop;
-    a->loop = longer_loop(a, inits, next, carried);
-    carried = 0;
-    for (unsigned i = 0; i < a->count; i++) {
-        if (!a->rows[i].mapped) continue;
-        IrValue *row = a->loop->regions[0]->args[1 + carried++];
-        row->name = a->rows[i].mapped->results[0].name;
-        ir_replace_uses(&a->rows[i].mapped->results[0], row);
-    }
-    ir_op_erase(old->regions[0]->last);
-    ir_op_erase(old);
-}
-
-/* The first part reads what was copied for it. */
-static void sum_from_place(const Prefetch *a, const Row *row) {
-    IrBuilder b = ir_builder_before(row->first);
-    b.span = row->first->span;
-    IrValue *old = ir_result(row->first, 0), *value = read_back(a, row, &b);
-    value->name = old->name;
-    ir_replace_uses(old, value);
-}
-
-/* The load of a map that waits for one element of another block, and does nothing else; null: it is another map. */
-static IrOp *awaited_by(const IrOp *map) {
-    IrOp *load = NULL;
-    if (map->opcode != IR_MAP || map->result_count != 1) return NULL;
-    for (IrOp *op = map->regions[0]->first; op; op = op->next) {
-        if (op->opcode == IR_MEM_LOAD && !load && ir_attr_bool(op, "awaits"))
-            load = op;
-        else if (!is_terminator(op) && (!ir_has_trait(op, IR_PURE) || op->region_count))
-            return NULL;
-    }
-    return load && map->regions[0]->last->operands[0] == &load->results[0] ? load : NULL;
-}
-
-/* The map awaits only what `early` has not seen: 0, or -0, which is there at once. */
-static void await_rest(IrOp *map, IrOp *load, IrValue *early) {
-    IrBlock *body = map->regions[0];
-    IrBuilder b = ir_builder_before(load);
-    IrValue **operands = ARENA_ARRAY(b.module->arena, IrValue *, body->arg_count + 1);
-    const IrType *type = load->results[0].type;
-    operands[0] = early;
-    for (unsigned i = 0; i < body->arg_count; i++) operands[1 + i] = body->args[i];
-    IrValue *seen = ir_result(ir_op_create(&b, IR_FRAG_GET, body->arg_count + 1, operands, 1, &type), 0);
-    IrOp *zero = ir_op_create(&b, IR_CONST, 0, NULL, 1, &type);
-    ir_attr_set_float(zero, "value", 0);
-    IrValue *absent = ir_binary(&b, IR_EQ, seen, ir_result(zero, 0));
-    if (load->operand_count > 2) absent = ir_binary(&b, IR_AND, load->operands[2], absent);
-    IrValue *all[4] = {load->operands[0], load->operands[1], absent, seen};
-    IrOp *rest = ir_op_create(&b, IR_MEM_LOAD, 4, all, 1, &type);
-    ir_attr_copy(rest, load, "align");
-    ir_attr_set_bool(rest, "awaits", true);
-    ir_replace_uses(&load->results[0], ir_result(rest, 0));
-    ir_op_erase(load);
-}
-
-/* A look at what the iteration awaits, before it does anything else: mostly all of it is there, and has come when the sums are made. */
-static void look_early(Prefetch *a, const PipelinedConsumer *consumer) {
-    IrBlock *body = a->loop->regions[0];
-    IrBuilder b = ir_builder_before(body->first);
-    IrValue *before = ir_binary(&b, IR_MAX, ir_binary(&b, IR_SUB, body->args[0], ir_const_index(&b, 1)), ir_const_index(&b, 0));
-    IrValue *item = ir_binary(&b, IR_ADD, consumer->block, ir_binary(&b, IR_MUL, before, consumer->blocks));
-    enter_part(a, consumer, true);
-    for (IrOp *op = consumer->second->regions[0]->first; op; op = op->next) {
-        IrOp *load = awaited_by(op);
-        if (!load || !map_is_movable(a, op)) continue;
-        IrValueMap *values = ir_value_map_create(a->ctx->scratch);
-        ir_value_map_set(values, a->number, item);
-        b.span = op->span;
-        for (const IrOp *in = op->regions[0]->first; in; in = in->next)
-            for (unsigned i = 0; i < in->operand_count; i++) make_again(a, &b, values, in->operands[i]);
-        IrOp *early = ir_op_clone(&b, op, values);
-        IrOp *look = awaited_by(early);
-        ir_attr_remove(look, "awaits");
-        ir_attr_set_bool(look, "peeks", true);
-        await_rest(op, load, ir_result(early, 0));
-    }
-}
-
-/* Copies to shared memory are issued when an iteration has read what the one before left there: its sums, and what the next iteration maps. */
-void prefetch_for_consumer(PassContext *ctx, IrFunc *f, PipelinedConsumer *consumer) {
-    int64_t used = whole_lines(ir_func_int(f, IR_FN_SHARED_BYTES, 0));
-    Prefetch a = {.ctx = ctx, .func = f, .loop = consumer->loop, .threads = WARP * ir_func_int(f, IR_FN_NUM_WARPS, 1)};
-    OpList ops = ops_collect(ctx->scratch, consumer->loop->regions[0]);
-    a.rows = ARENA_ARRAY(ctx->scratch, Row, ops.len + 1);
-    look_early(&a, consumer);
-    find_consumer_rows(&a, consumer, false, &used);
-    find_consumer_rows(&a, consumer, true, &used);
-    if (!a.count) return;
-    ir_func_set_int(f, IR_FN_SHARED_BYTES, used);
-    IrBlock *body = a.loop->regions[0];
-    IrBuilder before = ir_builder_before(a.loop), head = ir_builder_before(body->first), end = ir_builder_before(body->last);
-    IrValue **next = ARENA_ARRAY(ctx->scratch, IrValue *, a.count + 1);
-    unsigned carried = 0;
-    copy_iteration(&a, consumer, &before, ir_const_index(&before, 0));
-    wait_for_all(&head);
-    for (unsigned i = 0; i < a.count; i++) {
-        const Row *r = &a.rows[i];
-        if (r->first != r->mapped) sum_from_place(&a, r);
-        if (r->mapped) next[carried++] = read_back(&a, r, &end);
-    }
-    copy_iteration(&a, consumer, &end, ir_binary(&end, IR_ADD, body->args[0], ir_const_index(&end, 1)));
-    carry_rows(&a, next);
-    for (unsigned i = 0; i < a.count; i++) {
-        if (a.rows[i].mapped && a.rows[i].mapped != a.rows[i].first) ir_op_erase(a.rows[i].mapped);
-        ir_op_erase(a.rows[i].first);
-    }
-    consumer->loop = a.loop;
-    IrBuilder after = ir_builder_after(a.loop);
-    wait_for_all(&after);
 }
 
 bool pass_prefetch_rows(PassContext *ctx) {

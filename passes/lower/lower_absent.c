@@ -156,10 +156,12 @@ static bool value_at(Lower *x, const IrValue *tile, uint32_t axes, int depth, do
         *value = filled->number;
         return filled->kind == IR_ATTR_FLOAT;
     }
+    /* NOLINTBEGIN(*UndefinedBinaryOperatorResult): values_at has set both numbers where it is true */
     case IR_SELECT:
         return values_at(x, op, 1, axes, depth, two) && two[0] == two[1] && signbit(two[0]) == signbit(two[1]) && (*value = two[0], true);
     case IR_SUB:
         return values_at(x, op, 0, axes, depth, two) && (*value = two[0] - two[1], *value == 0);
+    /* NOLINTEND(*UndefinedBinaryOperatorResult) */
     case IR_ABS:
         return value_at(x, op->operands[0], axes, depth + 1, value) && (*value = fabs(*value), true);
     case IR_MUL:

@@ -10,36 +10,6 @@
 
 #include <string.h>
 
-/* ---- Scratch ---- */
-
-void scratch_begin(Lower *x) {
-    x->scratch_used = 0;
-    lower_barrier(x); /* readers of an earlier use are done */
-}
-
-IrValue *scratch_array(Lower *x, Dtype dtype, int64_t elements, const char *name) {
-    const IrType *type = ir_type_ptr(x->module, dtype, IR_SPACE_SHARED);
-    IrBuilder entry = ir_builder_before(x->anchor);
-    IrOp *op = ir_op_create(x->gpu ? &entry : &x->b, IR_SHARED_PTR, 0, NULL, 1, &type);
-    int64_t bytes = elements * (int64_t)dtype_size(dtype);
-    ir_attr_set_int(op, "offset", x->scratch_used);
-    ir_attr_set_int(op, "bytes", bytes);
-    ir_attr_set_str(op, "name", name);
-    x->scratch_used += whole_lines(bytes);
-    if (x->scratch_used > x->scratch_most) x->scratch_most = x->scratch_used;
-    VEC_PUSH(x->ctx->scratch, &x->scratch_pointers, op);
-    return ir_result(op, 0);
-}
-
-/* Scratch lies behind all that stays: rings, partials. */
-void scratch_end(Lower *x) {
-    for (size_t i = 0; i < x->scratch_pointers.len; i++) {
-        IrOp *op = x->scratch_pointers.data[i];
-        ir_attr_set_int(op, "offset", ir_attr_int(op, "offset", 0) + x->shared_bytes);
-    }
-    x->shared_bytes += x->scratch_most;
-}
-
 /* ---- Chains of reshapes ---- */
 
 /* A tile that is reshaped, transposed and reshaped again goes through memory once: the last reshape computes where its lanes are in the
@@ -67,9 +37,11 @@ static void source_lane(const IrValue *result, int64_t *at) {
     while (op) {
         const IrType *from = op->operands[0]->type, *to = op->results[0].type;
         int64_t flat = 0, old[DIST_MAX_RANK];
+        /* NOLINTBEGIN(*uninitialized.Assign,*UndefinedBinaryOperatorResult): `at` has a number for each axis */
         for (unsigned a = 0; a < to->rank; a++) flat = flat * ir_type_extent(to, a) + at[a];
         for (unsigned a = from->rank; a-- > 0; flat /= ir_type_extent(from, a)) old[a] = a ? flat % ir_type_extent(from, a) : flat;
         for (unsigned a = 0; op->opcode == IR_TILE_TRANSPOSE && a < from->rank; a++) old[ir_attr(op, "perm")->ints[a]] = at[a];
+        /* NOLINTEND(*uninitialized.Assign,*UndefinedBinaryOperatorResult) */
         memcpy(at, old, from->rank * sizeof *at);
         op = is_passed_on(op->operands[0]->def) ? op->operands[0]->def : NULL;
     }
@@ -107,6 +79,7 @@ static int64_t passes_of(const Exchange *e, const Dist *dist, const IrValue *rea
         int64_t at[DIST_MAX_RANK], offset = 0, same = 1;
         first_lane(dist, lane, at);
         if (read) source_lane(read, at);
+        /* NOLINTNEXTLINE(*UndefinedBinaryOperatorResult): first_lane has set them */
         for (unsigned a = 0; a < e->rank; a++) offset += at[a] * e->pitch[a];
         words[lane] = offset * size / BANK_BYTES;
         bool known = false;

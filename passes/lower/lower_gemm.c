@@ -1,4 +1,5 @@
 /* tile.gemm on fragments (CPU): rows of the accumulator as vectors in registers, the k loop inside. */
+#include "analyzer.h"
 #include "lower_internal.h"
 #include "query.h"
 
@@ -37,6 +38,7 @@ static IrValue *factor(Lower *x, IrValue *value, bool transposed, Dtype dtype) {
     IrBuilder inner, saved = x->b;
     IrValue *index[DIST_MAX_DIMS], *own_index[DIST_MAX_DIMS], *mask = NULL;
     IrOp *map = dist_map(x, &dist, 1, dtype, &inner, index);
+    /* NOLINTNEXTLINE(*ArrayBound): a factor has two axes or more */
     for (unsigned a = 0; a < rank; a++) own_index[a] = index[transposed && a + 2 >= rank ? 2 * rank - 3 - a : a];
     x->b = ir_builder_before(map);
     if (!clean) mask = presence_mask(x, &inner, value, &own, own_index, NULL);
@@ -58,6 +60,7 @@ static IrValue *element_at(Lower *x, IrBuilder *b, IrValue *frag, unsigned rank,
         bool repeats = ir_type_extent(frag->type, i) == 1;
         operands[i + 1] = repeats ? ir_const_index(b, 0) : lead[lead_count + 2 - rank + i];
     }
+    ANALYZER_ASSUME(rank >= 2 && rank <= DIST_MAX_RANK);
     operands[rank - 1] = row;
     operands[rank] = column;
     const IrType *type = ir_type_vec(x->module, frag->type->dtype, (unsigned)width);

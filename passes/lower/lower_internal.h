@@ -251,4 +251,16 @@ enum { SHARED_ALIGN = 128 };
 IrValue *lower_shared(Lower *x, Dtype dtype, int64_t elements, const char *name);
 IrValue *lower_shared_aligned(Lower *x, Dtype dtype, int64_t elements, int64_t align, const char *name);
 
+/* The lanes along the axis between the two, of those at `index`; null: all of them. */
+IrValue *lower_bound_mask(Lower *x, IrBuilder *b, const Dist *dist, unsigned axis, const Aff *lo, const Aff *hi, IrValue *const *index);
+
+/* ---- Shared by lower_memory.c and lower_store.c ---- */
+
+/* The number of lanes of axis i before the slice or the tensor ends. */
+const Aff *lower_slice_limit(Lower *x, const AccessPlan *s, unsigned i);
+/* What every load and store of a kernel says of its access. */
+void lower_set_access_attrs(IrOp *access, const IrOp *from, int64_t width, Dtype dtype);
+/* The element offset of the lane along the last axis, the others being dropped; *mask: and these are inside. */
+IrValue *lower_lane_offset(Lower *x, IrBuilder *inner, const AccessPlan *s, const Dist *dist, IrValue *lane, IrValue **mask);
+
 #endif

@@ -25,10 +25,6 @@ typedef struct {
     IrValue *keys, *tags;
 } Sort;
 
-static IrValue *constant(IrBuilder *b, int64_t value) {
-    return ir_const_index(b, value);
-}
-
 static IrValue *tag_constant(const Sort *s, IrBuilder *b, int64_t value) {
     return ir_const_int(b, s->tag, value);
 }
@@ -50,7 +46,7 @@ static IrValue *lane_place(const Sort *s, IrBuilder *b, IrValue *row, IrValue *l
 
 /* Where a lane at tile coordinates lies: lines one after the other, or lane for lane. */
 static IrValue *place(const Sort *s, IrBuilder *b, IrValue *const *at) {
-    IrValue *row = constant(b, 0);
+    IrValue *row = ir_const_index(b, 0);
     int64_t pitch = 1;
     for (unsigned a = s->rank; a-- > 0;) {
         if (a == s->axis) continue;
@@ -65,7 +61,7 @@ static IrValue *place(const Sort *s, IrBuilder *b, IrValue *const *at) {
 static IrValue *open_shared_loop(const Sort *s, IrBuilder *b, int64_t count, IrBuilder *body) {
     IrValue *thread = lower_thread(s->x), *none = NULL;
     int64_t rounds = (count + s->threads - 1) / s->threads;
-    IrOp *loop = ir_for(b, constant(b, 0), constant(b, rounds), constant(b, 1), 0, &none, NULL);
+    IrOp *loop = ir_for(b, ir_const_index(b, 0), ir_const_index(b, rounds), ir_const_index(b, 1), 0, &none, NULL);
     IrBuilder in = ir_builder_at_end(loop->regions[0]);
     in.span = b->span;
     IrValue *i = index_mul_const(&in, loop->regions[0]->args[0], s->threads);
@@ -74,7 +70,7 @@ static IrValue *open_shared_loop(const Sort *s, IrBuilder *b, int64_t count, IrB
         *body = in;
         return i;
     }
-    IrValue *live = index_less(&in, i, constant(&in, count));
+    IrValue *live = index_less(&in, i, ir_const_index(&in, count));
     IrOp *branch = ir_op_create(&in, IR_IF, 1, &live, 0, NULL);
     *body = ir_builder_at_end(branch->regions[0]);
     body->span = b->span;
@@ -108,7 +104,8 @@ static void put_lanes(Sort *s) {
     x->b = saved;
     for (unsigned a = 0; a < s->rank; a++) {
         at[a] = coordinate(x, &inner, &dist, a, index);
-        if (dist.padded[a] != dist.extents[a]) mask = mask_and(&inner, mask, index_less(&inner, at[a], constant(&inner, dist.extents[a])));
+        if (dist.padded[a] != dist.extents[a])
+            mask = mask_and(&inner, mask, index_less(&inner, at[a], ir_const_index(&inner, dist.extents[a])));
     }
     IrValue *offset = place(s, &inner, at);
     IrValue *tag = class_of(s, &inner, key, present, at[s->axis]);
@@ -123,9 +120,9 @@ static void put_padding(const Sort *s) {
     IrBuilder in, *b = &s->x->b;
     if (!rest) return;
     IrValue *i = open_shared_loop(s, b, s->rows * rest, &in);
-    IrValue *row = ir_binary(&in, IR_FLOORDIV, i, constant(&in, rest));
-    IrValue *lane = ir_binary(&in, IR_MOD, i, constant(&in, rest));
-    lane = ir_binary(&in, IR_ADD, lane, constant(&in, s->n));
+    IrValue *row = ir_binary(&in, IR_FLOORDIV, i, ir_const_index(&in, rest));
+    IrValue *lane = ir_binary(&in, IR_MOD, i, ir_const_index(&in, rest));
+    lane = ir_binary(&in, IR_ADD, lane, ir_const_index(&in, s->n));
     IrValue *offset = lane_place(s, &in, row, lane);
     IrValue *zero = dtype_is_float(s->key->dtype) ? ir_const_float(&in, s->key, 0) : ir_const_int(&in, s->key, 0);
     IrValue *absent = tag_constant(s, &in, (int64_t)CLASS_ABSENT << CLASS_SHIFT);
@@ -177,12 +174,12 @@ static void store_pair(const Sort *s, IrBuilder *b, Pair p, IrValue *offset, IrV
 static void compare_step(const Sort *s, IrBuilder *b, IrValue *block, IrValue *distance) {
     IrBuilder in;
     IrValue *i = open_shared_loop(s, b, s->rows * (s->padded / 2), &in);
-    IrValue *low = ir_binary(&in, IR_AND, i, ir_binary(&in, IR_SUB, distance, constant(&in, 1)));
+    IrValue *low = ir_binary(&in, IR_AND, i, ir_binary(&in, IR_SUB, distance, ir_const_index(&in, 1)));
     /* Lines are a power of two apart, so pairs are numbered over all of them at once. */
     IrValue *first = ir_binary(&in, IR_SUB, index_mul_const(&in, i, 2), low);
     IrValue *second = ir_binary(&in, IR_ADD, first, distance);
-    IrValue *lane = ir_binary(&in, IR_AND, first, constant(&in, s->padded - 1));
-    IrValue *up = ir_binary(&in, IR_EQ, ir_binary(&in, IR_AND, lane, block), constant(&in, 0));
+    IrValue *lane = ir_binary(&in, IR_AND, first, ir_const_index(&in, s->padded - 1));
+    IrValue *up = ir_binary(&in, IR_EQ, ir_binary(&in, IR_AND, lane, block), ir_const_index(&in, 0));
     Pair x = load_pair(s, &in, first), y = load_pair(s, &in, second);
     IrValue *swap = ir_binary(&in, IR_EQ, precedes(s, &in, x, y), up);
     store_pair(s, &in, y, first, swap);
@@ -195,9 +192,9 @@ static void compare_step(const Sort *s, IrBuilder *b, IrValue *block, IrValue *d
 static void compare_step_across(const Sort *s, IrBuilder *b, IrValue *block, IrValue *distance) {
     IrBuilder in;
     IrValue *i = open_shared_loop(s, b, s->padded / 2, &in);
-    IrValue *low = ir_binary(&in, IR_AND, i, ir_binary(&in, IR_SUB, distance, constant(&in, 1)));
+    IrValue *low = ir_binary(&in, IR_AND, i, ir_binary(&in, IR_SUB, distance, ir_const_index(&in, 1)));
     IrValue *near = ir_binary(&in, IR_SUB, index_mul_const(&in, i, 2), low), *far = ir_binary(&in, IR_ADD, near, distance);
-    IrValue *up = ir_binary(&in, IR_EQ, ir_binary(&in, IR_AND, near, block), constant(&in, 0));
+    IrValue *up = ir_binary(&in, IR_EQ, ir_binary(&in, IR_AND, near, block), ir_const_index(&in, 0));
     IrValue *first = index_mul_const(&in, ir_select(&in, up, near, far), s->rows);
     IrValue *second = index_mul_const(&in, ir_select(&in, up, far, near), s->rows);
     IrOp *map = ir_map(&in, 1, &s->rows, 0, NULL);
@@ -217,18 +214,18 @@ static void compare_step_across(const Sort *s, IrBuilder *b, IrValue *block, IrV
 
 static void sort_lines(const Sort *s) {
     IrBuilder *b = &s->x->b;
-    IrValue *none = NULL, *zero = constant(b, 0), *one = constant(b, 1);
+    IrValue *none = NULL, *zero = ir_const_index(b, 0), *one = ir_const_index(b, 1);
     int64_t levels = __builtin_ctzll((unsigned long long)s->padded);
-    IrOp *outer = ir_for(b, zero, constant(b, levels), one, 0, &none, NULL);
+    IrOp *outer = ir_for(b, zero, ir_const_index(b, levels), one, 0, &none, NULL);
     IrBuilder out = ir_builder_at_end(outer->regions[0]);
     out.span = b->span;
     IrValue *level = outer->regions[0]->args[0];
-    IrValue *block = ir_binary(&out, IR_SHL, constant(&out, 2), level);
+    IrValue *block = ir_binary(&out, IR_SHL, ir_const_index(&out, 2), level);
     IrOp *inner = ir_for(&out, zero, ir_binary(&out, IR_ADD, level, one), one, 0, &none, NULL);
     IrBuilder in = ir_builder_at_end(inner->regions[0]);
     in.span = b->span;
     IrValue *back = ir_binary(&in, IR_SUB, level, inner->regions[0]->args[0]);
-    IrValue *distance = ir_binary(&in, IR_SHL, constant(&in, 1), back);
+    IrValue *distance = ir_binary(&in, IR_SHL, ir_const_index(&in, 1), back);
     if (s->across)
         compare_step_across(s, &in, block, distance);
     else
@@ -249,8 +246,8 @@ static void read_result(const Sort *s, unsigned number) {
     IrBuilder *b = &r.inner;
     for (unsigned a = 0; a < s->rank; a++)
         if (r.dist.padded[a] != r.dist.extents[a]) {
-            IrValue *ok = index_less(b, r.at[a], constant(b, r.dist.extents[a]));
-            r.at[a] = ir_select(b, ok, r.at[a], constant(b, 0));
+            IrValue *ok = index_less(b, r.at[a], ir_const_index(b, r.dist.extents[a]));
+            r.at[a] = ir_select(b, ok, r.at[a], ir_const_index(b, 0));
         }
     IrValue *offset = place(s, b, r.at), *v;
     if (number) {

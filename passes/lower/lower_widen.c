@@ -10,6 +10,7 @@
  * a store of single elements then touches one or two lines, where it touched a piece of eight.
  */
 #include "analysis/distribution_make.h"
+#include "analyzer.h"
 #include "lower_internal.h"
 
 #include <string.h>
@@ -89,6 +90,7 @@ static IrValue *own_word(Lower *x, IrBuilder *b, const Rep *rep, const Widening 
     IrValue *from[DIST_MAX_DIMS];
     int64_t low = (w->width >> w->count) / w->word, piece = at / low;
     unsigned dims = w->to.dim_count;
+    ANALYZER_ASSUME(dims > 0);
     for (unsigned i = 0; i < dims; i++) from[i] = index[i];
     if (w->to.dims[dims - 1].extent == w->width) from[dims - 1] = ir_const_index(b, 0);
     from[dims - 1] = index_add(b, from[dims - 1], ir_const_index(b, at % low * w->word));
@@ -130,6 +132,7 @@ void gathering_get(Lower *x, IrBuilder *b, const Rep *rep, const Widening *w, Ir
 IrValue *widening_get(Lower *x, IrBuilder *b, const Rep *rep, const Widening *w, IrValue *const *index) {
     IrValue *words[WIDENING_MAX];
     int64_t count = exchanged_words(x, b, rep, w, index, words);
+    /* NOLINTNEXTLINE(*NullDereference): there is a word */
     const IrType *packed = ir_type_vec(x->module, words[0]->type->dtype, (unsigned)count);
     IrValue *pack = ir_result(ir_op_create(b, IR_PACK, (unsigned)count, words, 1, &packed), 0);
     return bits_as(b, pack, ir_type_vec(x->module, rep->value->type->dtype, (unsigned)w->width));

@@ -22,6 +22,7 @@
  */
 #include "analysis/analysis.h"
 #include "analysis/exponentials.h"
+#include "analyzer.h"
 #include "row_maximum.h"
 
 #include <math.h>
@@ -43,6 +44,7 @@ typedef struct {
 } Reach;
 
 static bool is_float(const IrValue *v, unsigned bits) {
+    ANALYZER_ASSUME(v);
     return dtype_is_float(v->type->dtype) && dtype_bits(v->type->dtype) == bits;
 }
 
@@ -202,6 +204,7 @@ static bool reaches(Reach *r, const IrValue *v, bool rounded) {
 /* How many such errors the value may hold, one for each function on the way; `carried` has none yet. What a loop carries has as many as
  * an iteration makes of none, if it makes no more of those. */
 static int errors_in(const IrValue *v, const IrValue *carried, int had, int depth) {
+    ANALYZER_ASSUME(v);
     const IrOp *op = v->def;
     const IrValue *from[2] = {NULL, NULL};
     if (v == carried) return had;
@@ -355,6 +358,7 @@ static bool is_rescaling(const IrValue *v, const IrValue *most) {
 
 /* total * scale + sum, carried as total: it holds the greatest element's 1, as the sum of all so far does. */
 static bool is_running_total(const IrValue *sum, const IrValue *most) {
+    ANALYZER_ASSUME(sum);
     const IrUse *use = sum->uses;
     const IrOp *add = use && !use->next && use->op->opcode == IR_ADD ? use->op : NULL;
     const IrValue *before = add ? add->operands[1 - use->index] : NULL, *from[2];

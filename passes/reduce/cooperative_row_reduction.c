@@ -16,55 +16,18 @@
  * breaks: steps are numbered anew
  * source: own; the whole grid on a row, as persistent kernels with grid-wide barriers have it
  */
-#include <string.h>
-
 #include "analysis/analysis.h"
+#include "cooperative_row_internal.h"
 
-enum {
-    MOST_FOLDS = 3,    /* reductions of a row that one pass makes */
-    ELEMENT_BYTES = 4, /* of the tensor, at most: pieces of 16 bytes have four or more */
-    LITTLE = 4,        /* a chunk's partial results may be one in so many of its bytes (note 26) */
-    LOOPS = 3          /* around a nest */
-};
-
-/* How rows are cut into chunks, and what holds these: `threads` of `lanes` each, `blocks` a multiprocessor; the blocks of `teams` rows are resident. */
-typedef struct {
-    int64_t threads, lanes, blocks, teams;
-    bool pipelined; /* a chunk is mapped behind the sums of the next one */
-} Shape;
+#include <string.h>
 
 /* A thread's lanes fill half of its registers; as much again is under way to the shared memory. Blocks wait at a counter. */
 static const Shape meeting = {.threads = 512, .lanes = 64, .blocks = 1, .teams = 2};
+
 /* Blocks publish sums that others await, and map a chunk while the row's other blocks sum theirs. */
 static const Shape pipelined_shape = {.threads = 512, .lanes = 64, .blocks = 1, .teams = 1, .pipelined = true};
 
-typedef struct {
-    IrFunc *func;
-    OpList ops;
-    IrOp *loops[LOOPS];
-    unsigned depth;
-    IrBlock *inner;
-} Step;
-
-typedef struct {
-    PassContext *ctx;
-    Step part, finish, map;
-    IrOp *load, *again; /* of X: in A, in B */
-    unsigned fold_count;
-    IrOp *folds[MOST_FOLDS], *stores[MOST_FOLDS];
-    const char *partials[MOST_FOLDS], *sums[MOST_FOLDS]; /* the workspace W; the one of all chunks */
-    unsigned row_axis;                                   /* of W */
-    IrValue *part_row, *part_inner;                      /* A's loop variables */
-    IrValue *map_row, *map_inner, *map_chunk;
-    const Axes *part_axes, *finish_axes, *map_axes;
-    size_t part_class, map_class;
-    const Aff *rows, *inner, *extent, *chunks; /* chunks: of a row */
-    DerivedSymbol used;
-    const char *counters;
-    const Shape *shape;
-} Rows;
-
-static int64_t chunk_of(const Rows *r) {
+int64_t cooperative_chunk_of(const Rows *r) {
     return r->shape->threads * r->shape->lanes;
 }
 
@@ -104,7 +67,7 @@ static const Aff *trips_of(Rows *r, const IrValue *variable) {
     return loop_trips(r->ctx->module, variable->block->parent);
 }
 
-static const char *workspace_of(const IrFunc *f, const IrValue *memory) {
+const char *cooperative_workspace_of(const IrFunc *f, const IrValue *memory) {
     bool is = !memory->def && memory->block == f->body && f->params[memory->index].kind == IR_PARAM_WORKSPACE && !memory->type->strides;
     return is ? f->params[memory->index].name : NULL;
 }
@@ -128,7 +91,7 @@ static bool is_plain_fold(const Axes *axes, size_t index, const IrOp *op) {
 
 static bool take_store(Rows *r, IrOp *store) {
     IrOp *fold = store->operands[0]->def;
-    const char *name = workspace_of(r->part.func, store->operands[1]);
+    const char *name = cooperative_workspace_of(r->part.func, store->operands[1]);
     if (r->fold_count == MOST_FOLDS || !fold || fold->opcode != IR_TILE_REDUCE || !name || store->operands[1]->uses->next) return false;
     if (!slice_is(store, "pp") || !fold->results[0].uses || fold->results[0].uses->next) return false;
     if (store->operands[1]->type->dtype != fold->results[0].type->dtype) return false;
@@ -203,14 +166,14 @@ static bool is_partial(const Rows *r, const char *name) {
 static bool folds_on(const Rows *r, const IrOp *reduce) {
     const IrOp *load = reduce->operands[0]->def, *fold;
     if (reduce->opcode != IR_TILE_REDUCE || !load || load->opcode != IR_TILE_LOAD) return false;
-    fold = fold_of(r, workspace_of(r->finish.func, load->operands[0]));
+    fold = fold_of(r, cooperative_workspace_of(r->finish.func, load->operands[0]));
     return fold && ir_op_kind(reduce) == ir_op_kind(fold);
 }
 
-static IrOp *store_named(const Rows *r, const char *name) {
+IrOp *cooperative_store_named(const Rows *r, const char *name) {
     for (size_t i = 0; name && i < r->finish.ops.len; i++) {
         IrOp *op = r->finish.ops.data[i];
-        if (op->opcode == IR_TILE_STORE && strcmp(workspace_of(r->finish.func, op->operands[1]), name) == 0) return op;
+        if (op->opcode == IR_TILE_STORE && strcmp(cooperative_workspace_of(r->finish.func, op->operands[1]), name) == 0) return op;
     }
     return NULL;
 }
@@ -235,10 +198,11 @@ static bool read_finish(Rows *r, IrFunc *func) {
         const IrOp *op = r->finish.ops.data[i];
         bool store = op->opcode == IR_TILE_STORE;
         if (store || op->opcode == IR_TILE_LOAD) {
-            const char *name = workspace_of(func, op->operands[store]);
+            const char *name = cooperative_workspace_of(func, op->operands[store]);
             if (store && (!name || !slice_is(op, "p"))) return false;
             if (store && (op->operands[2] != row || op->operands[0]->type->rank)) return false;
-            if (store && (op->operands[0]->type->dtype != op->operands[1]->type->dtype || store_named(r, name) != op)) return false;
+            if (store && (op->operands[0]->type->dtype != op->operands[1]->type->dtype || cooperative_store_named(r, name) != op))
+                return false;
             if (!store && is_stored_to(op->operands[0])) return false;
             if (!store && !is_partial(r, name) && op->results[0].type->rank) return false;
             if (store || !is_partial(r, name)) continue;
@@ -331,9 +295,9 @@ static bool find_map_row(Rows *r) {
     for (size_t i = 0; i < r->map.ops.len; i++) {
         IrOp *op = r->map.ops.data[i];
         if (op->opcode != IR_TILE_LOAD) continue;
-        const char *name = workspace_of(r->map.func, op->operands[0]);
+        const char *name = cooperative_workspace_of(r->map.func, op->operands[0]);
         if (is_partial(r, name)) return false;
-        if (!store_named(r, name)) continue;
+        if (!cooperative_store_named(r, name)) continue;
         if (!slice_is(op, "p") || !is_variable(&r->map, op->operands[1])) return false;
         if (r->map_row && r->map_row != op->operands[1]) return false;
         r->map_row = op->operands[1];
@@ -352,7 +316,7 @@ static bool read_map(Rows *r, IrFunc *func) {
     r->map_axes = axes_analyse(r->ctx->scratch, func);
     r->map_class = axes_of(r->map_axes, &r->again->results[0], 0);
     const AxisClass *c = axes_class(r->map_axes, r->map_class);
-    if (c->constant < 1 || chunk_of(r) % c->constant || !is_kept_alive(c) || c->reduced) return false;
+    if (c->constant < 1 || cooperative_chunk_of(r) % c->constant || !is_kept_alive(c) || c->reduced) return false;
     if (!read_map_lanes(r) || !reads_again(r, r->again)) return false;
     return r->map_inner && r->map_inner != r->map_chunk && r->map_row != r->map_chunk;
 }
@@ -377,7 +341,7 @@ static bool is_alone(const Rows *r) {
             const IrParam *p = &g->params[i];
             bool own = g == r->part.func || g == r->finish.func || g == b;
             if (own || g->level != IR_LEVEL_TILE || p->kind != IR_PARAM_WORKSPACE || !g->body->args[i]->uses) continue;
-            if (is_partial(r, p->name) || store_named(r, p->name)) return false;
+            if (is_partial(r, p->name) || cooperative_store_named(r, p->name)) return false;
         }
     return true;
 }
@@ -393,21 +357,19 @@ static bool have_same_sizes(Rows *r) {
 
 /* ---- When ---- */
 
-static const Aff *chunks_of_part(const Rows *r) {
+const Aff *cooperative_chunks_of_part(const Rows *r) {
     AffCtx *c = r->ctx->module->affs;
-    return aff_ceildiv(c, r->extent, aff_const(c, chunk_of(r)));
+    return aff_ceildiv(c, r->extent, aff_const(c, cooperative_chunk_of(r)));
 }
 
-/* So many lanes hold the partial results of a row. */
-static int64_t most_chunks(const Rows *r) {
-    int64_t lanes = 32, bytes = chunk_of(r) * (int64_t)dtype_size(r->load->operands[0]->type->dtype);
+int64_t cooperative_most_chunks(const Rows *r) {
+    int64_t lanes = 32, bytes = cooperative_chunk_of(r) * (int64_t)dtype_size(r->load->operands[0]->type->dtype);
     while (lanes < r->ctx->target->sms * r->shape->blocks / r->shape->teams && lanes < r->shape->threads) lanes *= 2;
     int64_t few = bytes / LITTLE / (int64_t)(r->fold_count * dtype_size(r->folds[0]->results[0].type->dtype));
     return lanes < few ? lanes : few;
 }
 
-/* 1 or 0; sms: how many multiprocessors there are. */
-static const Aff *used_with(const Rows *r, const Aff *sms) {
+const Aff *cooperative_used_with(const Rows *r, const Aff *sms) {
     AffCtx *c = r->ctx->module->affs;
     const Target *t = r->ctx->target;
     const Aff *one = aff_const(c, 1), *blocks = aff_mul(c, r->rows, r->chunks), *room = aff_mul(c, sms, aff_const(c, r->shape->blocks));
@@ -415,10 +377,11 @@ static const Aff *used_with(const Rows *r, const Aff *sms) {
     const Aff *size = aff_const(c, (int64_t)dtype_size(r->load->operands[0]->type->dtype));
     const Aff *bytes = aff_mul(c, aff_mul(c, aff_mul(c, r->rows, r->inner), r->extent), size);
     const Aff *all = aff_min(c, one, aff_sub(c, r->chunks, one)); /* more blocks than one */
-    all = aff_min(c, all,
-                  aff_sub(c, aff_add(c, aff_min(c, of_row, aff_const(c, most_chunks(r))), one), r->chunks)); /* several rows at a time */
-    all = aff_min(c, all, aff_sub(c, blocks, room));                                                         /* more rows than these */
-    all = aff_min(c, all, aff_sub(c, r->extent, aff_const(c, chunk_of(r) / 2)));                             /* chunks are half full */
+    all = aff_min(
+        c, all,
+        aff_sub(c, aff_add(c, aff_min(c, of_row, aff_const(c, cooperative_most_chunks(r))), one), r->chunks)); /* several rows at a time */
+    all = aff_min(c, all, aff_sub(c, blocks, room));                                                           /* more rows than these */
+    all = aff_min(c, all, aff_sub(c, r->extent, aff_const(c, cooperative_chunk_of(r) / 2)));                   /* chunks are half full */
     all = aff_min(c, all, aff_sub(c, bytes, aff_const(c, t->l2_bytes)));
     return aff_max(c, aff_const(c, 0), all);
 }
@@ -446,285 +409,8 @@ static bool find(Rows *r, IrFunc *a) {
     r->part_row = r->stores[0]->operands[2 + r->row_axis];
     r->part_inner = r->stores[0]->operands[3 - r->row_axis];
     if (!read_map(r, b) || !is_alone(r) || !have_same_sizes(r)) return false;
-    r->chunks = aff_mul(r->ctx->module->affs, r->inner, chunks_of_part(r));
-    return step_is_asked_for(r->ctx, a, used_with(r, aff_const(r->ctx->module->affs, t->sms)));
-}
-
-/* ---- The new steps ---- */
-
-static void add_symbols(const Rows *r, IrFunc *func) {
-    const Aff *sms = aff_sym(r->ctx->module->affs, "num_sms");
-    func_add_symbol(func, (DerivedSymbol){sms, sms});
-    func_add_symbol(func, r->used);
-}
-
-/* Rows of whole pieces of 16 bytes. */
-static void add_workspaces(const Rows *r, IrFunc *func) {
-    enum { PIECE_ELEMENTS = 4 };
-    IrModule *m = r->ctx->module;
-    const Aff *piece = aff_const(m->affs, PIECE_ELEMENTS), *pitch = aff_mul(m->affs, piece, aff_ceildiv(m->affs, r->chunks, piece));
-    const Aff *extents[] = {r->rows, pitch}, *elements = aff_mul(m->affs, r->used.name, r->rows);
-    for (unsigned i = 0; i < r->fold_count; i++) {
-        Dtype dtype = r->folds[i]->results[0].type->dtype;
-        func_add_workspace(func, r->sums[i], ir_type_tensor(m, dtype, 2, extents), aff_mul(m->affs, elements, pitch));
-    }
-    if (r->counters) func_add_workspace(func, r->counters, ir_type_tensor(m, DTYPE_I32, 1, extents), elements);
-}
-
-/* Loops over `trips` ahead of all that the function does, one in the other; a builder in the innermost. */
-static IrBuilder make_nest(IrFunc *func, unsigned depth, const Aff *const *trips, const char *const *names, IrValue **variables) {
-    IrBuilder b = ir_builder_before(func->body->first);
-    for (unsigned i = 0; i < depth; i++) {
-        IrValue *bounds[] = {ir_const_index(&b, 0), ir_aff_emit(&b, trips[i]), ir_const_index(&b, 1)};
-        IrOp *loop = ir_op_create(&b, IR_PARALLEL, 3, bounds, 0, NULL);
-        variables[i] = ir_region_add_arg(loop->regions[0], ir_type_index(func->module), names[i]);
-        IrBuilder in = ir_builder_at_end(loop->regions[0]);
-        ir_yield(&in, 0, NULL);
-        b = ir_builder_before(loop->regions[0]->last);
-    }
-    return b;
-}
-
-enum { USED, ROW, INNER, PIECE, NEST };
-
-static IrBuilder make_grid(const Rows *r, IrFunc *func, IrValue **variables) {
-    const Aff *trips[] = {r->used.name, r->rows, r->inner, chunks_of_part(r)};
-    static const char *const names[] = {"used", "row", "inner", "chunk"};
-    return make_nest(func, NEST, trips, names, variables);
-}
-
-static void erase_loop(IrOp *loop) {
-    for (IrOp *op = loop->regions[0]->last, *before; op; op = before) {
-        before = op->prev;
-        if (op->region_count)
-            erase_loop(op);
-        else
-            ir_op_erase(op);
-    }
-    ir_op_erase(loop);
-}
-
-/* The old body goes, with what it computed ahead of its loops. */
-static void drop_old(const Rows *r, IrFunc *func, IrOp *loop) {
-    erase_loop(loop);
-    remove_unused(r->ctx->scratch, func->body);
-    ir_func_set_int(func, IR_FN_NUM_WARPS, r->shape->threads / 32);
-    ir_func_set_int(func, IR_FN_MIN_BLOCKS, r->shape->blocks);
-    ir_func_set_int(func, IR_FN_ROW_LANES, chunk_of(r)); /* no passes over a chunk */
-}
-
-/* Clones an op of the class for a chunk in place of what it was made for. */
-static IrOp *clone_chunk(const Rows *r, IrBuilder *b, IrOp *op, IrValueMap *map, const Axes *axes, size_t index, IrValue *const *span) {
-    IrModule *m = r->ctx->module;
-    IrOp *copy = ir_op_clone(b, op, map);
-    bool store = op->opcode == IR_TILE_STORE;
-    const IrValue *tile = store ? op->operands[0] : op->result_count ? &op->results[0] : NULL;
-    int axis = tile && is_tile(tile) ? axes_find(axes, tile, index) : -1;
-    if (axis < 0) return copy;
-    if (!store) copy->results[0].type = type_with_extent(m, copy->results[0].type, (unsigned)axis, chunk_of(r));
-    unsigned operand, tensor_axis;
-    if ((store || op->opcode == IR_TILE_LOAD) && slice_operand(op, (unsigned)axis, &operand, &tensor_axis)) {
-        ir_set_operand(copy, operand, span[0]);
-        ir_set_operand(copy, operand + 1, span[1]);
-    }
-    return copy;
-}
-
-static void make_span(const Rows *r, IrBuilder *b, IrValue *chunk, IrValue **span) {
-    IrValue *length = ir_const_index(b, chunk_of(r));
-    span[0] = ir_binary(b, IR_MUL, chunk, length);
-    span[1] = ir_binary(b, IR_ADD, span[0], length);
-}
-
-/* The chunk's place among those of its row. */
-static IrValue *number_of(const Rows *r, IrBuilder *b, IrValue *const *variables) {
-    return ir_binary(b, IR_ADD, ir_binary(b, IR_MUL, variables[INNER], ir_aff_emit(b, chunks_of_part(r))), variables[PIECE]);
-}
-
-static bool is_cloned(const IrOp *op) {
-    return !op->region_count && !is_terminator(op);
-}
-
-static void make_shares(const Rows *r, IrFunc *func) {
-    OpList ops = ops_collect(r->ctx->scratch, func->body);
-    IrOp *outer = NULL;
-    const Axes *axes = axes_analyse(r->ctx->scratch, func);
-    IrValue *variables[NEST], *span[2];
-    IrValueMap *map = ir_value_map_create(r->ctx->scratch);
-    IrBuilder b = make_grid(r, func, variables);
-    make_span(r, &b, variables[PIECE], span);
-    unsigned loop = 0;
-    size_t index = SIZE_MAX;
-    for (size_t i = 0; i < ops.len; i++) {
-        IrOp *op = ops.data[i];
-        if (op->opcode == IR_PARALLEL) { /* in the order in which the loops of A were found */
-            if (!outer) outer = op;
-            const IrValue *old = r->part.loops[loop++]->regions[0]->args[0];
-            ir_value_map_set(map, op->regions[0]->args[0], variables[old == r->part_row ? ROW : INNER]);
-        }
-        if (r->part.ops.data[i] == r->load) index = axes_of(axes, &op->results[0], 0);
-    }
-    for (size_t i = 0; i < ops.len; i++) {
-        IrOp *op = ops.data[i];
-        if (!is_cloned(op)) continue;
-        if (op->opcode != IR_TILE_STORE) {
-            clone_chunk(r, &b, op, map, axes, index, span);
-            continue;
-        }
-        unsigned k = 0;
-        while (r->stores[k] != r->part.ops.data[i]) k++;
-        b.span = op->span;
-        IrValue *fold = ir_value_map_get(map, op->operands[0]), *number = number_of(r, &b, variables);
-        IrValue *operands[] = {fold, param_named(func, r->sums[k]), variables[ROW], number};
-        ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, 4, operands, 0, NULL), "axes", "pp");
-    }
-    drop_old(r, func, outer);
-}
-
-/* F's ops, for the row of this block; what it would store, by name, in `results`. */
-static void finish_here(const Rows *r, IrFunc *func, IrBuilder *b, IrValue *const *variables, PointerTable *results, IrValue **values) {
-    IrModule *m = r->ctx->module;
-    IrValueMap *map = ir_value_map_create(r->ctx->scratch);
-    const IrFunc *from = r->finish.func;
-    int64_t lanes = most_chunks(r);
-    uint32_t count = 0;
-    for (unsigned i = 0; i < from->param_count; i++) ir_value_map_set(map, from->body->args[i], param_named(func, from->params[i].name));
-    ir_value_map_set(map, r->finish.loops[0]->regions[0]->args[0], variables[ROW]);
-    for (size_t i = 0; i < r->finish.ops.len; i++) {
-        IrOp *op = r->finish.ops.data[i];
-        if (!is_cloned(op)) continue;
-        if (op->opcode == IR_TILE_STORE) {
-            values[count] = ir_value_map_get(map, op->operands[0]);
-            pointer_table_set(results, op, count++);
-            continue;
-        }
-        b->span = op->span;
-        unsigned which = 0;
-        const char *name = op->opcode == IR_TILE_LOAD ? workspace_of(from, op->operands[0]) : NULL;
-        while (which < r->fold_count && (!name || strcmp(r->partials[which], name) != 0)) which++;
-        if (which < r->fold_count) {
-            IrValue *operands[] = {param_named(func, r->sums[which]), variables[ROW], ir_const_index(b, 0), ir_aff_emit(b, r->chunks)};
-            const IrType *type = type_with_extent(m, op->results[0].type, 0, lanes);
-            IrOp *load = ir_op_create(b, IR_TILE_LOAD, 4, operands, 1, &type);
-            ir_attr_set_str(load, "axes", "pr");
-            ir_value_map_set(map, &op->results[0], ir_result(load, 0));
-            continue;
-        }
-        IrOp *copy = ir_op_clone(b, op, map);
-        if (copy->result_count && is_tile(&copy->results[0]) && copy->results[0].type->rank == 1)
-            copy->results[0].type = type_with_extent(m, copy->results[0].type, 0, lanes);
-    }
-}
-
-static void make_kept(const Rows *r, IrFunc *func) {
-    OpList ops = ops_collect(r->ctx->scratch, func->body);
-    const Axes *axes = axes_analyse(r->ctx->scratch, func);
-    IrOp *outer = NULL;
-    IrValue *variables[NEST], *span[2], **values = ARENA_ARRAY(r->ctx->scratch, IrValue *, r->finish.ops.len + 1);
-    IrValueMap *map = ir_value_map_create(r->ctx->scratch);
-    PointerTable results = pointer_table(r->ctx->scratch);
-    IrBuilder b = make_grid(r, func, variables);
-    make_span(r, &b, variables[PIECE], span);
-    finish_here(r, func, &b, variables, &results, values);
-    unsigned loop = 0;
-    size_t index = SIZE_MAX;
-    for (size_t i = 0; i < ops.len; i++) {
-        IrOp *op = ops.data[i];
-        if (r->map.ops.data[i] == r->again) index = axes_of(axes, &op->results[0], 0);
-        if (op->opcode != IR_PARALLEL) continue;
-        const IrValue *old = r->map.loops[loop++]->regions[0]->args[0];
-        if (!outer) outer = op;
-        ir_value_map_set(map, op->regions[0]->args[0], variables[old == r->map_row ? ROW : old == r->map_inner ? INNER : PIECE]);
-    }
-    for (size_t i = 0; i < ops.len; i++) {
-        IrOp *op = ops.data[i];
-        uint32_t which;
-        if (!is_cloned(op)) continue;
-        const IrOp *stored = op->opcode == IR_TILE_LOAD ? store_named(r, workspace_of(func, op->operands[0])) : NULL;
-        if (stored && pointer_table_get(&results, stored, &which)) {
-            ir_value_map_set(map, &op->results[0], values[which]);
-            continue;
-        }
-        clone_chunk(r, &b, op, map, axes, index, span);
-    }
-    drop_old(r, func, outer);
-}
-
-/* What blocks wait for is not there yet. */
-static void clear_sums(const Rows *r, IrFunc *func) {
-    IrModule *m = r->ctx->module;
-    const Aff *lanes = aff_const(m->affs, most_chunks(r)), *trips[] = {r->used.name, r->rows};
-    static const char *const names[] = {"used", "row"};
-    IrValue *variables[2];
-    IrBuilder b = make_nest(func, 2, trips, names, variables);
-    IrValue *zero = tile_splat(&b, ir_type_tile(m, DTYPE_F32, 1, &lanes, NULL), 0);
-    for (unsigned i = 0; i < r->fold_count; i++) {
-        IrValue *operands[] = {zero, param_named(func, r->sums[i]), variables[1], ir_const_index(&b, 0), ir_aff_emit(&b, r->chunks)};
-        ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, 5, operands, 0, NULL), "axes", "pr");
-    }
-}
-
-static void clear_counters(const Rows *r, IrFunc *func) {
-    enum { ZEROS = 1024 };
-    IrModule *m = r->ctx->module;
-    const Aff *lanes = aff_const(m->affs, ZEROS), *trips[] = {r->used.name, aff_ceildiv(m->affs, r->rows, lanes)};
-    static const char *const names[] = {"used", "some"};
-    IrValue *variables[2];
-    IrBuilder b = make_nest(func, 2, trips, names, variables);
-    IrValue *begin = ir_binary(&b, IR_MUL, variables[1], ir_const_index(&b, ZEROS));
-    IrValue *zero = tile_splat(&b, ir_type_tile(m, DTYPE_I32, 1, &lanes, NULL), 0);
-    IrValue *operands[] = {zero, param_named(func, r->counters), begin, ir_binary(&b, IR_ADD, begin, ir_const_index(&b, ZEROS))};
-    ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, 4, operands, 0, NULL), "axes", "r");
-}
-
-static void make_zeros(const Rows *r, IrFunc *func) {
-    OpList ops = ops_collect(r->ctx->scratch, func->body);
-    if (r->counters)
-        clear_counters(r, func);
-    else
-        clear_sums(r, func);
-    ir_func_set_int(func, IR_FN_VECTOR_BYTES, 1); /* too little for versions */
-    for (size_t i = 0; i < ops.len; i++)
-        if (ops.data[i]->opcode == IR_PARALLEL) {
-            erase_loop(ops.data[i]);
-            break;
-        }
-    remove_unused(r->ctx->scratch, func->body);
-}
-
-/* A sibling right behind `of`, with the symbols and workspaces. */
-static IrFunc *add_step(const Rows *r, IrFunc *of, const char *what) {
-    IrFunc *func = ir_func_clone(of, of->name);
-    step_name(func, step_new_name(r->ctx->module, r->part.func->name, what), 0);
-    add_symbols(r, func);
-    add_workspaces(r, func);
-    return func;
-}
-
-static void keep(Rows *r) {
-    IrModule *m = r->ctx->module;
-    IrFunc *old[] = {r->part.func, r->finish.func, r->map.func};
-    int64_t step = ir_step_order(old[0]);
-    r->used = derived_symbol(m, "kept", used_with(r, aff_sym(m->affs, "num_sms")));
-    if (!r->shape->pipelined) r->counters = param_new_name(m, "arrived");
-    for (unsigned i = 0; i < r->fold_count; i++) r->sums[i] = param_new_name(m, arena_printf(m->arena, "%s_all", r->partials[i]));
-    steps_make_room(m, step + 2, 3);
-    IrFunc *shares = add_step(r, old[0], "shares"), *zeros = add_step(r, old[0], "zeros"), *kept = add_step(r, old[2], "kept");
-    make_zeros(r, zeros);
-    make_shares(r, shares);
-    make_kept(r, kept);
-    ir_func_set_str(kept, IR_FN_FUSE_BEHIND, shares->name);
-    if (r->counters)
-        ir_func_set_str(kept, IR_FN_COUNTERS, r->counters);
-    else
-        ir_func_set_int(kept, IR_FN_PIPELINED_CONSUMER, 1);
-    ir_func_set_aff(kept, IR_FN_OF_ROW, r->chunks);
-    for (unsigned i = 0; i < COUNT_OF(old); i++) {
-        add_symbols(r, old[i]);
-        step_repeat(old[i], aff_sub(m->affs, aff_const(m->affs, 1), r->used.name), "alone");
-    }
-    IrFunc *all[] = {old[0], zeros, shares, old[1], old[2], kept}; /* as they stand in the module */
-    for (unsigned i = 0; i < COUNT_OF(all); i++) ir_step_move(all[i], step + (int64_t)i);
+    r->chunks = aff_mul(r->ctx->module->affs, r->inner, cooperative_chunks_of_part(r));
+    return step_is_asked_for(r->ctx, a, cooperative_used_with(r, aff_const(r->ctx->module->affs, t->sms)));
 }
 
 bool pass_cooperative_row_reduction(PassContext *ctx) {
@@ -732,7 +418,7 @@ bool pass_cooperative_row_reduction(PassContext *ctx) {
         next = f->next;
         if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN) continue;
         Rows found = {.ctx = ctx, .shape = &meeting};
-        if (find(&found, f)) keep(&found);
+        if (find(&found, f)) cooperative_keep(&found);
     }
     return true;
 }

@@ -23,40 +23,13 @@
  *       tile.store(f(%c), %C, ...) }                   parallel(0, I BM) (%r) { sum of %W[:, r, :] into %S[r, :] }
  *                                                      parallel(0, I) (%i) { tile.store(f(%S[i BM : i BM + BM, :]), %C, ...) }
  */
-#include <math.h>
-#include <string.h>
-
 #include "analysis/analysis.h"
 #include "analysis/gemm_cost.h"
 #include "grid/tile_order.h"
+#include "split_k_internal.h"
 
-enum {
-    TAIL_WAVES = 8 /* 0: none */,
-    MOST_SUMS = 3,             /* accumulators of a loop */
-    LEAST_TRIPS = 4,           /* iterations of a part: a ring of stages fills once a part */
-    MARGIN_PERCENT = 20,       /* of the time, that a split must save by the cost model (note 32) */
-    PARTS_AT_ONCE = 16,        /* parts that one block adds in a step */
-    MOST_IN_FINISH = 4,        /* parts that the last step adds itself; of more another step makes a sum */
-    MOST_PICOSECONDS = 1 << 30 /* the largest time in an index expression: sums of two stay in 32 bits */
-};
-
-typedef struct {
-    PassContext *ctx;
-    IrFunc *func;
-    OpList ops;
-    size_t at; /* the loop's place among them */
-    IrOp *loop;
-    int64_t rows, columns;  /* of each sum */
-    const Aff *all, *trips; /* iterations of the parallel loops; of the serial one */
-    const Aff *waves,
-        *tiles; /* of those iterations what fills the machine, as whole waves, before those that are divided; null: nothing, and all are */
-    int64_t step;                                    /* of the serial loop's variable */
-    DerivedSymbol most, used, span, parts;           /* parts there may be; 1 where it is split, else 0; iterations of a part; parts */
-    DerivedSymbol whole;                             /* the tiles of whole waves */
-    DerivedSymbol far;                               /* 1 where a step of its own sums the parts, else 0 */
-    bool may_be_far;                                 /* a case has so many parts; else there is no such step, and nothing of `far` */
-    const char *pieces[MOST_SUMS], *sums[MOST_SUMS]; /* workspaces */
-} Split;
+#include <math.h>
+#include <string.h>
 
 /* ---- Which kernels ---- */
 
@@ -258,213 +231,6 @@ static bool find(Split *s) {
 
 /* ---- The steps ---- */
 
-/* The workspaces, as matrices of `rows` rows of a tile's columns for each iteration of the parallel loops, of each part or summed. */
-static void add_workspaces(const Split *s, IrFunc *func, bool pieces, bool sums) {
-    IrModule *m = s->ctx->module;
-    AffCtx *c = m->affs;
-    const Aff *rows = aff_mul(c, s->tiles, aff_const(c, s->rows)), *columns = aff_const(c, s->columns);
-    const Aff *elements = aff_mul(c, s->used.name, aff_mul(c, rows, columns)),
-              *summed_elements = aff_mul(c, s->far.name, aff_mul(c, rows, columns));
-    for (unsigned i = 0; i < s->loop->result_count; i++) {
-        Dtype dtype = s->loop->results[i].type->dtype;
-        const IrType *summed = ir_type_tensor(m, dtype, 2, (const Aff *[]){rows, columns});
-        const IrType *parted = ir_type_tensor(m, dtype, 3, (const Aff *[]){s->parts.name, rows, columns});
-        if (pieces) func_add_workspace(func, s->pieces[i], parted, aff_mul(c, elements, s->most.name));
-        if (sums) func_add_workspace(func, s->sums[i], summed, summed_elements);
-    }
-}
-
-static void make_step(const Split *s, IrFunc *func, bool pieces, bool sums) {
-    if (s->waves) func_add_symbol(func, s->whole);
-    func_add_symbol(func, s->most);
-    func_add_symbol(func, s->used);
-    if (!pieces && !sums) return;
-    func_add_symbol(func, s->span);
-    func_add_symbol(func, s->parts);
-    if (s->may_be_far) func_add_symbol(func, s->far);
-    add_workspaces(s, func, pieces, sums);
-}
-
-/* One loop over `count` iterations of the parallel loops, from number `first` on, in their place. */
-static void number_through(const Split *s, IrFunc *func, const Aff *count, const Aff *first) {
-    OpList ops = ops_collect(s->ctx->scratch, func->body);
-    IrModule *m = s->ctx->module;
-    VEC(IrOp *) loops = {0};
-    for (size_t i = 0; i < ops.len; i++)
-        if (ops.data[i]->opcode == IR_PARALLEL) VEC_PUSH(s->ctx->scratch, &loops, ops.data[i]);
-    IrOp *through = step_repeat(func, count, "tile"), *outermost = loops.data[0];
-    ir_attr_copy(through, outermost, "hints");
-    through->span = outermost->span;
-    IrBuilder b = ir_builder_before(outermost);
-    IrValue *rest = ir_binary(&b, IR_ADD, ir_aff_emit(&b, first), through->regions[0]->args[0]);
-    for (size_t i = loops.len; i-- > 0;) {
-        IrOp *loop = loops.data[i];
-        IrValue *trips = ir_aff_emit(&b, loop_trips(m, loop)), *iteration = i ? ir_binary(&b, IR_MOD, rest, trips) : rest;
-        rest = i ? ir_binary(&b, IR_FLOORDIV, rest, trips) : rest;
-        IrValue *begin = ir_aff_emit(&b, ir_aff_of(m, loop->operands[0])), *step = ir_aff_emit(&b, ir_aff_of(m, loop->operands[2]));
-        ir_replace_uses(loop->regions[0]->args[0], ir_binary(&b, IR_ADD, begin, ir_binary(&b, IR_MUL, iteration, step)));
-    }
-    for (size_t i = 0; i < loops.len; i++) {
-        for (IrOp *op = loops.data[i]->regions[0]->first, *next; op; op = next) {
-            next = op->next;
-            if (is_terminator(op))
-                ir_op_erase(op);
-            else
-                ir_op_move_before(op, loops.data[i]);
-        }
-        ir_op_erase(loops.data[i]);
-    }
-}
-
-/* The function's loop of gemms. */
-static IrOp *loop_in(const OpList *ops) {
-    size_t i = 0;
-    while (ops->data[i]->opcode != IR_FOR) i++;
-    return ops->data[i];
-}
-
-/* The first row of this iteration of the parallel loops in a workspace. */
-static IrValue *first_row(const Split *s, IrBuilder *b, const OpList *ops) {
-    IrValue *number = ir_const_index(b, 0);
-    for (size_t i = 0; i < ops->len; i++) {
-        const IrOp *loop = ops->data[i];
-        if (loop->opcode != IR_PARALLEL) continue;
-        IrValue *iteration =
-            ir_binary(b, IR_FLOORDIV, ir_binary(b, IR_SUB, loop->regions[0]->args[0], loop->operands[0]), loop->operands[2]);
-        number = ir_binary(b, IR_ADD, ir_binary(b, IR_MUL, number, ir_aff_emit(b, loop_trips(b->module, loop))), iteration);
-    }
-    return ir_binary(b, IR_MUL, number, ir_const_index(b, s->rows));
-}
-
-static void make_part(const Split *s, IrFunc *func) {
-    OpList ops = ops_collect(s->ctx->scratch, func->body);
-    IrOp *loop = loop_in(&ops);
-    AffCtx *c = s->ctx->module->affs;
-    while (loop->block->last->prev != loop) ir_op_erase(loop->block->last->prev); /* what is done with the sums */
-    IrOp *around = step_repeat(func, s->parts.name, "part");
-    IrBuilder b = ir_builder_before(loop);
-    IrValue *part = around->regions[0]->args[0], *length = ir_aff_emit(&b, aff_mul(c, s->span.name, aff_const(c, s->step)));
-    IrValue *begin = ir_binary(&b, IR_ADD, loop->operands[0], ir_binary(&b, IR_MUL, part, length));
-    IrValue *end = ir_binary(&b, IR_MIN, ir_binary(&b, IR_ADD, begin, length), loop->operands[1]);
-    ir_set_operand(loop, 0, begin);
-    ir_set_operand(loop, 1, end);
-    b = ir_builder_after(loop);
-    b.span = loop->span;
-    IrValue *row = first_row(s, &b, &ops), *last = ir_binary(&b, IR_ADD, row, ir_const_index(&b, s->rows));
-    for (unsigned i = 0; i < loop->result_count; i++) {
-        IrOp *fill = ir_op_create(&b, IR_TILE_FILL, 1, (IrValue *[]){&loop->results[i]}, 1, &loop->results[i].type);
-        if (dtype_is_float(loop->results[i].type->dtype))
-            ir_attr_set_float(fill, "value", 0);
-        else
-            ir_attr_set_int(fill, "value", 0);
-        IrValue *zero = ir_const_index(&b, 0), *columns = ir_const_index(&b, s->columns);
-        IrValue *operands[] = {ir_result(fill, 0), param_named(func, s->pieces[i]), part, row, last, zero, columns};
-        ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, COUNT_OF(operands), operands, 0, NULL), "axes", "prr");
-    }
-    remove_unused(s->ctx->scratch, func->body);
-}
-
-/* Sums of `row` over the parts behind the first, several of them at once: a row of S. */
-static void sum_parts(const Split *s, IrFunc *func, IrBuilder *b, IrValue *row, unsigned i) {
-    IrModule *m = s->ctx->module;
-    const Aff *extents[] = {aff_const(m->affs, PARTS_AT_ONCE), aff_const(m->affs, s->columns)};
-    Dtype dtype = s->loop->results[i].type->dtype;
-    const IrType *several = ir_type_tile(m, dtype, 2, extents, NULL), *one = ir_type_tile(m, dtype, 1, extents + 1, NULL);
-    IrValue *zero = ir_const_index(b, 0), *columns = ir_const_index(b, s->columns), *at_once = ir_const_index(b, PARTS_AT_ONCE);
-    IrValue *parts = ir_aff_emit(b, s->parts.name), *none = tile_splat(b, one, 0);
-    IrOp *loop = ir_for(b, ir_const_index(b, 1), parts, at_once, 1, &none, "first");
-    IrBuilder in = ir_builder_at_end(loop->regions[0]);
-    IrValue *first = loop->regions[0]->args[0];
-    IrValue *from[] = {param_named(func, s->pieces[i]), first, ir_binary(&in, IR_ADD, first, at_once), row, zero, columns};
-    IrOp *load = ir_op_create(&in, IR_TILE_LOAD, COUNT_OF(from), from, 1, &several);
-    ir_attr_set_str(load, "axes", "rpr");
-    IrValue *sum = ir_binary(&in, IR_ADD, loop->regions[0]->args[1], tile_reduced(&in, ir_result(load, 0), IR_KIND_ADD, 0, false, one));
-    ir_yield(&in, 1, &sum);
-    IrValue *to[] = {ir_result(loop, 0), param_named(func, s->sums[i]), row, zero, columns};
-    ir_attr_set_str(ir_op_create(b, IR_TILE_STORE, COUNT_OF(to), to, 0, NULL), "axes", "pr");
-}
-
-static void make_sum(const Split *s, IrFunc *func) {
-    AffCtx *c = s->ctx->module->affs;
-    while (func->body->last->prev) ir_op_erase(func->body->last->prev);
-    const Aff *rows = aff_mul(c, s->far.name, aff_mul(c, s->tiles, aff_const(c, s->rows)));
-    IrOp *loop = step_repeat(func, rows, "row");
-    IrBuilder b = ir_builder_before(loop->regions[0]->last);
-    for (unsigned i = 0; i < s->loop->result_count; i++) sum_parts(s, func, &b, loop->regions[0]->args[0], i);
-}
-
-/* No block of the new steps goes on to another tile: the parts are few, and the finish has no ring. */
-static void drop_persistent(const Split *s, IrFunc *func) {
-    OpList ops = ops_collect(s->ctx->scratch, func->body);
-    for (size_t i = 0; i < ops.len; i++) {
-        IrHint hints[IR_HINT_COUNT], kept[IR_HINT_COUNT];
-        unsigned all = ir_op_hints(ops.data[i], hints), count = 0;
-        for (unsigned h = 0; h < all; h++)
-            if (hints[h] != IR_HINT_PERSISTENT) kept[count++] = hints[h];
-        if (count < all) ir_set_hints(ops.data[i], count, kept, ir_op_swizzle(ops.data[i]));
-    }
-}
-
-/* What is loaded of a tile's sums: from `row` on, as much as is present. */
-typedef struct {
-    IrValue *row, *height, *width;
-} Place;
-
-/* Of one sum, in part number `part` of what is split, or (null) of what the step before summed. */
-static IrValue *load_sum(const Split *s, IrFunc *func, IrBuilder *b, const Place *at, IrValue *part, unsigned i) {
-    IrValue *from[6], *zero = ir_const_index(b, 0);
-    unsigned n = 0;
-    from[n++] = param_named(func, part ? s->pieces[i] : s->sums[i]);
-    if (part) from[n++] = part;
-    from[n++] = at->row, from[n++] = ir_binary(b, IR_ADD, at->row, at->height);
-    from[n++] = zero, from[n++] = at->width;
-    IrOp *load = ir_op_create(b, IR_TILE_LOAD, n, from, 1, &s->loop->results[i].type);
-    ir_attr_set_str(load, "axes", part ? "prr" : "rr");
-    return ir_result(load, 0);
-}
-
-/* Adds to `sums` what a loop from `begin` to `end` loads. */
-static void add_more(const Split *s, IrFunc *func, IrBuilder *b, const Place *at, const Aff *end, bool parts, IrValue **sums) {
-    unsigned count = s->loop->result_count;
-    IrOp *loop = ir_for(b, ir_const_index(b, parts), ir_aff_emit(b, end), ir_const_index(b, 1), count, sums, "more");
-    IrBuilder in = ir_builder_at_end(loop->regions[0]);
-    IrValue *added[MOST_SUMS];
-    for (unsigned i = 0; i < count; i++)
-        added[i] =
-            ir_binary(&in, IR_ADD, loop->regions[0]->args[1 + i], load_sum(s, func, &in, at, parts ? loop->regions[0]->args[0] : NULL, i));
-    ir_yield(&in, count, added);
-    for (unsigned i = 0; i < count; i++) sums[i] = ir_result(loop, i);
-}
-
-static void make_finish(const Split *s, IrFunc *func) {
-    AffCtx *c = s->ctx->module->affs;
-    OpList ops = ops_collect(s->ctx->scratch, func->body);
-    IrOp *loop = loop_in(&ops);
-    IrBuilder b = ir_builder_before(loop);
-    b.span = loop->span;
-    Presence p = presence_of(s->ctx, &loop->results[0]);
-    const Aff *rows = aff_const(c, s->rows), *columns = aff_const(c, s->columns);
-    Place at = {.row = first_row(s, &b, &ops)};
-    IrValue *sums[MOST_SUMS];
-    for (unsigned i = 0; i < loop->result_count; i++) {
-        p = presence_of(s->ctx, &loop->results[i]);
-        at.height = ir_aff_emit(&b, p.axes[0].hi ? aff_min(c, p.axes[0].hi, rows) : rows);
-        at.width = ir_aff_emit(&b, p.axes[1].hi ? aff_min(c, p.axes[1].hi, columns) : columns);
-        sums[i] = load_sum(s, func, &b, &at, ir_const_index(&b, 0), i);
-    }
-    at.height = ir_const_index(&b, s->rows), at.width = ir_const_index(&b, s->columns); /* the first load says what is present */
-    const Aff *near = s->may_be_far ? aff_sub(c, s->parts.name, aff_mul(c, s->parts.name, s->far.name)) : s->parts.name;
-    add_more(s, func, &b, &at, near, true, sums);
-    if (s->may_be_far) add_more(s, func, &b, &at, s->far.name, false, sums);
-    for (unsigned i = 0; i < loop->result_count; i++) {
-        sums[i]->name = loop->results[i].name;
-        ir_replace_uses(&loop->results[i], sums[i]);
-    }
-    ir_op_erase(loop);
-    remove_unused(s->ctx->scratch, func->body);
-    step_repeat(func, s->used.name, "used");
-}
-
 static void split(Split *s) {
     IrModule *m = s->ctx->module;
     AffCtx *c = m->affs;
@@ -482,20 +248,20 @@ static void split(Split *s) {
     step_name(s->func, step_new_name(m, name, "part"), step);
     if (sum) step_name(sum, step_new_name(m, name, "sum"), step + 1);
     step_name(finish, step_new_name(m, name, "finish"), step + before - 1);
-    make_step(s, as_it_was, false, false);
+    split_k_make_step(s, as_it_was, false, false);
     if (s->waves)
-        number_through(s, as_it_was, aff_sub(c, s->all, aff_mul(c, s->used.name, s->tiles)), aff_const(c, 0));
+        split_k_number_through(s, as_it_was, aff_sub(c, s->all, aff_mul(c, s->used.name, s->tiles)), aff_const(c, 0));
     else
         step_repeat(as_it_was, aff_sub(c, aff_const(c, 1), s->used.name), "alone");
-    if (sum) make_step(s, sum, true, true), make_sum(s, sum);
-    make_step(s, finish, true, s->may_be_far);
-    if (s->waves) number_through(s, finish, s->tiles, s->waves);
-    make_finish(s, finish);
-    drop_persistent(s, finish);
-    make_step(s, s->func, true, false);
-    if (s->waves) number_through(s, s->func, s->tiles, s->waves);
-    drop_persistent(s, s->func);
-    make_part(s, s->func);
+    if (sum) split_k_make_step(s, sum, true, true), split_k_make_sum(s, sum);
+    split_k_make_step(s, finish, true, s->may_be_far);
+    if (s->waves) split_k_number_through(s, finish, s->tiles, s->waves);
+    split_k_make_finish(s, finish);
+    split_k_drop_persistent(s, finish);
+    split_k_make_step(s, s->func, true, false);
+    if (s->waves) split_k_number_through(s, s->func, s->tiles, s->waves);
+    split_k_drop_persistent(s, s->func);
+    split_k_make_part(s, s->func);
 }
 
 bool pass_split_k(PassContext *ctx) {

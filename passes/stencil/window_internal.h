@@ -98,4 +98,28 @@ void window_take(Window *w, IrValue *held);
  * combined once, and boxes are copied ahead (rolling_window.c). Rolled one? Then maps have come and gone. */
 bool window_make_rolling(PassContext *ctx, IrFunc *f);
 
+/* ---- Fragments (stencil_reuse.c, stencil_fragment.c) ---- */
+
+enum {
+    MAX_TRIPS = 32,     /* of one loop */
+    MAX_HELD = 64,      /* registers of a fragment ... */
+    MAX_ALL_HELD = 128, /* and of all in a block */
+    OTHERS = 16,        /* registers of a thread beside those of what loops carry, where windows lie in shared memory */
+    MAX_READS = 256,    /* of it, unrolled */
+    MAX_UNROLLED = 4096 /* ops of the loops, unrolled */
+};
+
+/* Elements of the fragment. */
+int64_t window_held_elements(const Window *w);
+/* Registers of a thread that hold it. */
+int64_t window_held_registers(const Window *w);
+/* Reads of the fragment, all loops unrolled. */
+int64_t window_reads(const Window *w);
+/* Loads the fragment in front of the loops. */
+IrValue *window_load_window(const Window *w);
+/* Does it fit where lines are combined as they are read? */
+bool window_fits_folded(const Window *w, int64_t unrolled);
+/* Elements of less than a word: those side by side in memory are the last axis of the fragment, so that words of them can be read. */
+void window_put_words_last(Window *w);
+
 #endif

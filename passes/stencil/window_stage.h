@@ -90,4 +90,21 @@ IrValue *window_misaligned_at(IrBuilder *outer, IrBuilder *b, const Window *inne
 /* What a piece has in front of its line, or behind it where no zeros are asked for, was copied with it. */
 IrValue *window_misaligned_columns(const WindowStage *s, IrBuilder *outer, IrBuilder *b, const Window *inner, IrValue *const *index);
 
+/* ---- Shared by window_stage.c and window_stage_code.c ---- */
+
+/* How the block's threads share a row's pieces and the rows along the longest axis; other axes are a thread's own. */
+typedef struct {
+    int64_t across, down, steps_across, steps_down;
+    unsigned rows; /* the axis; 0: there is one row */
+} Deal;
+
+/* As many threads as a row has pieces, or a power of two of them: what leaves each the fewest. */
+Deal window_stage_deal_of(const WindowStage *s);
+/* Elements of one box, with what pads its rows. */
+int64_t window_stage_box_elements(const WindowStage *s);
+/* The same, copied element by element: at the edges of a tensor pieces of a misaligned box would have what is beside it. */
+WindowStage window_stage_elements_of(const WindowStage *s);
+/* Boxes of one kernel lie in one place, behind what else it has in shared memory. */
+int64_t window_stage_place_of(const WindowMemory *memory, IrFunc *f);
+
 #endif

@@ -3,6 +3,7 @@
  * is that of the size class. A step has at most four versions: the classes of the sizes that the cases name
  * come first, heaviest first, and the last version serves all else. */
 
+#include "analyzer.h"
 #include "gpu.h"
 #include "split.h"
 
@@ -274,6 +275,7 @@ int64_t row_lanes_for(int64_t row, int64_t piece) {
     int64_t lanes = 1, least = WARP * piece;
     while (lanes < row) lanes *= 2;
     if (lanes <= least) return lanes;
+    ANALYZER_ASSUME(least > 0);
     int64_t step = lanes / ROW_STEPS > least ? lanes / ROW_STEPS : least;
     return (row + step - 1) / step * step;
 }
