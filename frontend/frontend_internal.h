@@ -175,9 +175,15 @@ Item *item_use(Parser *p, Span span, const char *name, Span name_span, ArgVec *a
 Item *item_view(Parser *p, Span span, Expr *head, Expr *value, const char *word, Span word_span, Expr *pad);
 Setting *setting_make(Parser *p, Span span, const char *name, SettingKind kind, Expr *value);
 Item *item_case(Parser *p, Span span, const char *name, PtrVec *settings);
+/* The statements in order; a hint belongs to the statement after it. */
+Body ast_make_body(Parser *p, const PtrVec *stmts);
 void block_add(Parser *p, Span span, BlockKind kind, const char *name, Span name_span, const Implements *implements, PtrVec *items);
 Implements *implements_make(Parser *p, const char *op, Span span, ArgVec *renames);
 void file_edition(Parser *p, Span span, const ConstValue *value);
 void parse_limit(Parser *p, Span span);
+
+/* The statements in order; a hint belongs to the statement after it. */
+Body ast_make_body(Parser *p, const PtrVec *stmts);
+Use *use_make(Parser *p, const Item *item);
 
 #endif

@@ -81,7 +81,6 @@ WORDS = [("passes/", "passes/analysis/sizes.c", r"\b(IrCase|case_count|case_symb
          *[(folder, "model/gpu.h", r"\b(WARP|WARPGROUP|BANKS|BANK_BYTES|PIECE_BYTES|LINE_BYTES|SYSTEM_BYTES) = \d",
             "model/gpu.h gives its value") for folder in ("passes/", "model/")]]
 NO_CIRCLE = ["api"]  # folders in which no file calls what calls it
-MOST_FILES = 25  # C files of a folder
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 
@@ -248,17 +247,9 @@ def may_call(source: str, home: str) -> bool:
             or ("include" in may and folder_of(home) in ("api", "search", "llm")))
 
 
-def check_crowds(known: list[str]) -> list[str]:
-    """A folder that a newcomer can read at a glance."""
-    crowds = collections.Counter(source.rsplit("/", 1)[0] for source in known if source.endswith(".c"))
-    return [f"{folder}/ has {count} C files; {MOST_FILES} at most: open a folder in it"
-            for folder, count in crowds.items() if count > MOST_FILES]
-
-
 def check(root: pathlib.Path, build: pathlib.Path | None) -> list[str]:
     known = sources(root)
     problems = [p for source in known for p in check_source(root, source, known) + check_words(root, source)]
-    problems += check_crowds(known)
     return problems + (check_paths(root, build) + check_calls(root, build) if build else [])
 
 
@@ -314,9 +305,6 @@ def self_test() -> list[str]:
     circle = check_circles(files, [("api/a.c", "b"), ("api/b.c", "c"), ("api/c.c", "a"), ("api/d.c", "a")])
     if circle != ["api/a.c, api/b.c, api/c.c call each other in a circle"] or check_circles(files, [("api/a.c", "b")]):
         wrong.append(f"circles: {circle}")
-    crowd = check_crowds([f"support/{i}.c" for i in range(26)] + [f"ir/{i}.c" for i in range(25)])
-    if len(crowd) != 1 or not crowd[0].startswith("support/ has 26"):
-        wrong.append(f"crowds: {crowd}")
     return wrong + self_test_calls()
 
 

@@ -246,4 +246,39 @@ bool c_emit(const IrModule *m, const CDialect *dialect, const EmitOptions *optio
 extern const char c_make_map_text[]; /* the host function that makes a tensor map */
 void c_print_launchers(CPrinter *p);
 
+/* ---- Arithmetic (c_arithmetic.c) ---- */
+
+/* FUNCTION(the first `count` operands). */
+CExpr c_call(CPrinter *p, const char *function, unsigned count, const IrOp *op);
+/* The same of a helper, which is then part of the text. */
+CExpr c_helper_call(CPrinter *p, CHelper id, const IrOp *op);
+/* Its two operands around a symbol of C. */
+CExpr c_infix(CPrinter *p, const IrOp *op, const char *symbol, int prec, int left, int right);
+/* An operation on integers. */
+CExpr c_integer(CPrinter *p, const IrOp *op, Dtype t);
+/* An operation on floats. */
+CExpr c_floating(CPrinter *p, const IrOp *op, Dtype t);
+
+/* ---- Copies (c_copies.c) ---- */
+
+typedef struct {
+    const char *to, *from; /* arrays, or a variable and an expression */
+    const IrType *type;
+    const char *scalar_type;
+    bool lanes; /* vec: `from` is its lane C_LANE, an expression */
+    bool done;
+} CCopy;
+
+/* Copies all of an array. */
+void c_copy_array(CPrinter *p, const char *to, const char *from, const IrType *t);
+/* Parallel assignment: a copy waits while another one still reads its target; a cycle is broken by
+ * a temporary. */
+void c_copy_all(CPrinter *p, CCopy *copies, size_t count);
+/* Gives `v` an array: its storage's, else a new one. */
+const char *c_bind_array(CPrinter *p, const IrValue *v, const char *hint);
+/* Binds a vector of many lanes to the array. */
+void c_bind_vec_array(CPrinter *p, const IrValue *v, const char *array);
+/* The copy of `from` into what `to` is bound to. */
+CCopy c_copy_of(CPrinter *p, const IrValue *to, const IrValue *from);
+
 #endif

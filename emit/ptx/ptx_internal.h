@@ -117,4 +117,7 @@ void ptx_show_indices(Ptx *p, const PtxHidden *hidden);
 void ptx_block(Ptx *p, const IrBlock *block);
 bool ptx_function(Ptx *p, const IrFunc *f);
 
+/* A basic block at the end of the function. */
+LLVMBasicBlockRef ptx_new_block(Ptx *p);
+
 #endif

@@ -152,26 +152,6 @@ static void constrain_block(Sema *s, Block *b) {
 
 /* ---- Scalars ---- */
 
-Dtype sema_dtype(Sema *s, const char *name, Span span) {
-    static const char *const NAMES[] = {
-#define DTYPE(id, spelling, ...) spelling,
-#include "dtypes.def"
-#undef DTYPE
-    };
-    Dtype t = DTYPE_NONE;
-    if (dtype_find(name, &t)) return t;
-    const char *close = foreign_dtype(name);
-    if (!close) close = closest_name(name, NAMES, COUNT_OF(NAMES));
-    Diag *d = diag_report(s->diags, DIAG_unknown_dtype, span, name);
-    if (strcmp(name, "tf32") == 0)
-        diag_note(s->diags, d, SPAN_NONE, "tf32 is a precision of gemm, not a storage type");
-    else if (close) {
-        diag_note(s->diags, d, SPAN_NONE, "did you mean `%s`?", close);
-        diag_fix(s->diags, d, span, close, "use this type");
-    }
-    return DTYPE_F32;
-}
-
 static void declare_scalar(Sema *s, Decl *d) {
     const FrontendDefine *define = s->selected ? sema_find_define(s, d->name) : NULL;
     d->type = type_scalar(sema_dtype(s, d->dtype_name, d->dtype_span));

@@ -3,8 +3,10 @@
  *   sema_decl.c      symbols, constexprs, tensors, views      sema_case.c   cases
  *   sema_expr.c      types and values of expressions          sema_call.c   operations
  *   sema_define.c    operations defined by others          sema_axes.c   operations along axes
+ *   sema_rules.c     type rules of these                      sema_products.c   products, moves of lanes
  *   sema_index.c     index notation of operators              sema_shape.c  extents and slices
- *   sema_stmt.c      statements and their actions             sema_hints.c  hints
+ *   sema_stmt.c      statements and their actions             sema_call_form.c  calls that are statements
+ *   sema_hints.c     hints
  *   sema_number.c    numbers that steer: bounds, indices      sema_memory.c workspaces
  *   sema_presence.c, sema_lanes.c, sema_values.c  definite assignment, presence, what loops carry (sema_flow.h)
  *   sema_parallel.c  whether iterations are independent       sema_use.c    use and require */
@@ -164,7 +166,7 @@ void sema_define_as(Sema *s, Expr *e, Dtype dtype);
 /* Whether an argument is written as a shape: [M, N]. */
 bool sema_is_shape(const Expr *e);
 
-/* ---- sema_types.c ---- */
+/* ---- sema_rules.c ---- */
 Dtype dtype_join(Dtype a, Dtype b);
 /* The type of a temporary: narrow floats become f32. */
 Dtype dtype_temporary(Dtype t);
@@ -180,6 +182,7 @@ bool sema_same_extent(Sema *s, const Aff *a, const Aff *b);
 bool sema_broadcast(Sema *s, Expr *at, const Type *a, const Type *b, Type *result);
 /* Whether `from` broadcasts to exactly `to`. */
 bool sema_repeats_to(Sema *s, const Type *from, const Type *to);
+/* An operation whose result has the shape of its operand. */
 bool sema_same_shape(Sema *s, const Type *a, const Type *b);
 /* Resolves e = BASE[...] for load and store: axes and the shape of the slice. */
 bool sema_slice(Sema *s, Expr *e);
@@ -227,5 +230,49 @@ void sema_presence(Sema *s, Block *sketch);
 void sema_parallel(Sema *s, Block *sketch);
 /* e = coefficient * var + rest; false when e is not linear in var. */
 bool sema_linear_in(Sema *s, const Aff *e, const Decl *var, const Aff **coefficient, const Aff **rest);
+
+/* ---- Type rules (sema_rules.c, sema_products.c) ---- */
+
+/* Says what the operation needs of its operand; false. */
+bool sema_bad_operand(Sema *s, Expr *operand, const char *name, const char *needs);
+/* Are the operands values, not names of memory? Says it if not. */
+bool sema_check_value_kinds(Sema *s, Expr *e, const char *name);
+/* A lane-by-lane operation, whose operands are broadcast to one shape. */
+void sema_elementwise(Sema *s, Expr *e, const BuiltinInfo *row);
+/* The flag among the arguments; false: it is no constant. */
+bool sema_read_flag(Sema *s, Expr *e, const CallInfo *info, const char *name, bool *flag);
+/* cast(x, dtype=...). */
+void sema_cast(Sema *s, Expr *e, const CallInfo *info);
+/* A reduction, along the axes that the call names. */
+void sema_reduce(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *row);
+/* How many lanes a reduction adds: of tiles the present ones, so that it is no affine value. */
+void sema_count_lanes(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *row);
+void sema_keep_shape(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *row);
+/* h = a * h + b: one of the two may be a number or repeat. */
+void sema_linear_scan(Sema *s, Expr *e, const CallInfo *info);
+
+/* matmul, gemm and their kin. */
+void sema_product(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *row);
+/* The axes in another order. */
+void sema_transpose(Sema *s, Expr *e, const CallInfo *info);
+/* The lanes in row-major order, with other extents. */
+void sema_reshape(Sema *s, Expr *e, const BuiltinInfo *row);
+/* ceil(a, b) of whole numbers, and of one tile. */
+void sema_ceil_rule(Sema *s, Expr *e);
+
+/* ---- Calls as statements (sema_call_form.c) ---- */
+
+/* The statement's result goes to the declared name; is_new: it is defined here. */
+void sema_set_target(Sema *s, Stmt *stmt, Decl *d, bool is_new);
+/* target = alloc(...). */
+void sema_check_alloc(Sema *s, Stmt *stmt, Expr *target, Expr *call);
+/* The statement writes the value into a tile that there is; fills: lane by lane. */
+void sema_write_tile(Sema *s, Stmt *stmt, Decl *d, Expr *value, bool fills);
+/* target = value, of a tile that is new. */
+void sema_make_tile(Sema *s, Stmt *stmt, const Expr *target, Expr *value);
+/* The type of result number i: topk gives values and indices. */
+Type sema_result_type(const Expr *call, size_t i);
+/* A call that is a statement, with its results behind an arrow. */
+void sema_check_call(Sema *s, Stmt *stmt, Expr *call);
 
 #endif

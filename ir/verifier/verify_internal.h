@@ -50,4 +50,21 @@ bool ir_is_slice_type(const IrType *t, const IrType *whole, unsigned kept);
 bool ir_check_axes(Verifier *v, const IrOp *op, const char *key, unsigned limit, const IrAttr **axes);
 bool ir_check_index_operands(Verifier *v, const IrOp *op, unsigned from);
 
+/* ---- Buffers and barriers (verify_buffers.c) ---- */
+
+/* Is the product one of warpgroups? */
+bool ir_is_wgmma(const IrOp *op);
+/* Accumulators in flight: nobody looks at them before they have been waited for. */
+bool ir_check_in_flight(Verifier *v, const IrOp *op);
+/* One check an operation: says what is wrong, and returns false. */
+bool ir_check_alloc(Verifier *v, const IrOp *op);
+bool ir_check_mbar_alloc(Verifier *v, const IrOp *op);
+bool ir_check_tma_copy(Verifier *v, const IrOp *op);
+bool ir_check_copy(Verifier *v, const IrOp *op);
+/* The stage may be padded beyond the tile. */
+bool ir_check_buf_store(Verifier *v, const IrOp *op);
+bool ir_check_buf_load(Verifier *v, const IrOp *op);
+bool ir_check_mbar(Verifier *v, const IrOp *op);
+bool ir_check_wgmma_wait(Verifier *v, const IrOp *op);
+
 #endif

@@ -1,8 +1,8 @@
 /* Rules of ops on whole tensors, tiles and staged buffers. */
-#include <string.h>
-
 #include "analyzer.h"
 #include "verify_internal.h"
+
+#include <string.h>
 
 static bool is_array(const IrType *t) {
     return t->kind == IR_TYPE_TENSOR || t->kind == IR_TYPE_TILE;
@@ -161,14 +161,13 @@ static bool check_buf_gemm_shape(Verifier *v, const IrOp *op, const IrType *a, c
     return true;
 }
 
-static bool is_wgmma(const IrOp *op) {
+bool ir_is_wgmma(const IrOp *op) {
     return op->opcode == IR_BUF_GEMM && ir_atom_is_wgmma(ir_op_atom(op));
 }
 
-/* Accumulators in flight: nobody looks at them before they have been waited for. */
-static bool check_in_flight(Verifier *v, const IrOp *op) {
+bool ir_check_in_flight(Verifier *v, const IrOp *op) {
     for (const IrUse *u = op->results[0].uses; u; u = u->next) {
-        bool chained = is_wgmma(u->op) && u->index == 4;
+        bool chained = ir_is_wgmma(u->op) && u->index == 4;
         NEED(v, op, chained || u->op->opcode == IR_WGMMA_WAIT || u->op->opcode == IR_YIELD, "accumulators in flight are used by %s",
              ir_op_info(u->op->opcode)->name);
     }
@@ -177,7 +176,7 @@ static bool check_in_flight(Verifier *v, const IrOp *op) {
 
 static bool check_buf_gemm(Verifier *v, const IrOp *op) {
     const IrType *a = op->operands[0]->type, *b = op->operands[2]->type, *acc = op->results[0].type;
-    bool registers = a->kind == IR_TYPE_TILE && is_wgmma(op) && !ir_attr_bool(op, "trans_a");
+    bool registers = a->kind == IR_TYPE_TILE && ir_is_wgmma(op) && !ir_attr_bool(op, "trans_a");
     NEED(v, op, (a->kind == IR_TYPE_BUF || registers) && b->kind == IR_TYPE_BUF, "the factors are buffers");
     NEED(v, op, ir_type_is_index(op->operands[1]->type) && ir_type_is_index(op->operands[3]->type), "stages are index values");
     NEED(v, op, acc->kind == IR_TYPE_TILE && op->operands[4]->type == acc, "the result has the accumulator's type");
@@ -188,7 +187,7 @@ static bool check_buf_gemm(Verifier *v, const IrOp *op) {
         NEED(v, op, bounds->ints[i] >= (i ? bounds->ints[i - 1] + 1 : 0) && bounds->ints[i] < (int64_t)acc->rank,
              "`bounds` names axes of the result in order");
     for (unsigned i = 5; i < op->operand_count; i++) NEED(v, op, ir_type_is_index(op->operands[i]->type), "bounds are index values");
-    return check_buf_gemm_shape(v, op, a, b, acc) && (!is_wgmma(op) || check_in_flight(v, op));
+    return check_buf_gemm_shape(v, op, a, b, acc) && (!ir_is_wgmma(op) || ir_check_in_flight(v, op));
 }
 
 static bool check_contract_side(Verifier *v, const IrOp *op, unsigned side, const IrAttr **batch, const IrAttr **sum) {
@@ -342,173 +341,24 @@ static bool check_view(Verifier *v, const IrOp *op) {
     return true;
 }
 
-/* ---- Buffers ---- */
-
-static bool check_alloc(Verifier *v, const IrOp *op) {
-    NEED(v, op, op->results[0].type->kind == IR_TYPE_BUF, "gives a buffer");
-    return true;
-}
-
-static bool check_stage(Verifier *v, const IrOp *op, unsigned buf) {
-    IrConst stage;
-    const IrType *t = op->operands[buf]->type;
-    NEED(v, op, t->kind == IR_TYPE_BUF, "operand %u is no buffer", buf);
-    NEED(v, op, ir_type_is_index(op->operands[buf + 1]->type), "the stage is an index");
-    NEED(v, op, !ir_const_of(op->operands[buf + 1], &stage) || (stage.integer >= 0 && stage.integer < (int64_t)t->stages),
-         "there is no such stage");
-    return true;
-}
-
-/* A ring of barriers and one of its stages. */
-static bool check_barriers(Verifier *v, const IrOp *op, unsigned buf) {
-    const IrType *t = op->operands[buf]->type;
-    NEED(v, op, t->kind == IR_TYPE_BUF && t->dtype == DTYPE_U64 && t->rank == 1 && ir_type_extent(t, 0) == 1,
-         "operand %u is no ring of barriers", buf);
-    return check_stage(v, op, buf);
-}
-
-static bool check_mbar_alloc(Verifier *v, const IrOp *op) {
-    const IrType *t = op->results[0].type;
-    NEED(v, op, t->kind == IR_TYPE_BUF && t->dtype == DTYPE_U64 && t->space == IR_SPACE_SHARED && t->rank == 1 && ir_type_extent(t, 0) == 1,
-         "gives a ring of barriers, buf<S x [1] x u64, shared>");
-    NEED(v, op, ir_attr_int(op, "arrivals", 0) >= 1, "a phase has an arrival at least");
-    return true;
-}
-
-static bool check_tma_copy(Verifier *v, const IrOp *op) {
-    unsigned kept = 0;
-    const IrType *tensor = op->operands[0]->type, *buf = op->operands[1]->type;
-    const IrAttr *extents = ir_attr(op, "extents");
-    NEED(v, op, tensor->kind == IR_TYPE_TENSOR && tensor->rank <= IR_MAP_RANK, "slices a tensor of at most 5 axes");
-    if (!check_stage(v, op, 1) || !check_barriers(v, op, 3) || !ir_check_slice(v, op, tensor, &kept)) return false;
-    const char *axes = ir_attr_str(op, "axes", "");
-    NEED(v, op, buf->rank == kept && buf->dtype == tensor->dtype, "the buffer has the slice's rank and the tensor's dtype");
-    NEED(v, op, strspn(axes, "rp") == tensor->rank && axes[tensor->rank - 1] == IR_LETTER_RANGE,
-         "the slice runs along the tensor's last axis");
-    NEED(v, op, extents->count == kept, "extents has an entry per axis of the slice");
-    for (unsigned i = 0; i < kept; i++) NEED(v, op, extents->ints[i] == ir_type_extent(buf, i), "a copy fills its stage");
-    return true;
-}
-
-static bool check_copy(Verifier *v, const IrOp *op) {
-    unsigned kept = 0;
-    const IrType *tensor = op->operands[0]->type, *buf = op->operands[1]->type;
-    const IrAttr *extents = ir_attr(op, "extents");
-    NEED(v, op, tensor->kind == IR_TYPE_TENSOR, "slices a tensor");
-    if (!check_stage(v, op, 1) || !ir_check_slice(v, op, tensor, &kept)) return false;
-    NEED(v, op, buf->rank == kept && buf->dtype == tensor->dtype, "the buffer has the slice's rank and the tensor's dtype");
-    NEED(v, op, op->results[0].type->kind == IR_TYPE_TOKEN, "the result is a token");
-    NEED(v, op, extents->count == kept, "extents has an entry per axis of the slice");
-    for (unsigned i = 0; i < kept; i++)
-        NEED(v, op, extents->ints[i] >= 0 && extents->ints[i] <= ir_type_extent(buf, i), "extents are within the buffer's");
-    return true;
-}
-
-static bool fits_buffer(const IrType *tile, const IrType *buf) {
-    return tile->kind == IR_TYPE_TILE && tile->dtype == buf->dtype && ir_same_shape(tile, buf);
-}
-
-/* The stage may be padded beyond the tile. */
-static bool check_buf_store(Verifier *v, const IrOp *op) {
-    if (!check_stage(v, op, 1)) return false;
-    const IrType *tile = op->operands[0]->type, *buf = op->operands[1]->type;
-    NEED(v, op, tile->kind == IR_TYPE_TILE && tile->dtype == buf->dtype && tile->rank >= buf->rank,
-         "tile and buffer differ in shape or dtype");
-    for (unsigned i = 0; i < buf->rank; i++)
-        NEED(v, op, ir_type_extent(tile, i + tile->rank - buf->rank) <= ir_type_extent(buf, i), "the tile is larger than the buffer");
-    return true;
-}
-
-static bool check_buf_load(Verifier *v, const IrOp *op) {
-    if (!check_stage(v, op, 0)) return false;
-    NEED(v, op, fits_buffer(op->results[0].type, op->operands[0]->type), "tile and buffer differ in shape or dtype");
-    return true;
-}
-
-/* ---- Barriers: a ring and a stage, or at kernel level a pointer and an offset ---- */
-
-static bool check_mbar(Verifier *v, const IrOp *op) {
-    bool whole = op->opcode == IR_MBAR_DROP && op->operand_count == 1;
-    if (v->func->level == IR_LEVEL_TILE) {
-        NEED(v, op, whole == (op->opcode == IR_MBAR_DROP), "names a ring of barriers");
-        if (whole)
-            NEED(v, op, op->operands[0]->type->kind == IR_TYPE_BUF, "operand 0 is no ring of barriers");
-        else if (!check_barriers(v, op, 0))
-            return false;
-    } else {
-        const IrType *t = op->operands[0]->type;
-        NEED(v, op,
-             !whole && t->kind == IR_TYPE_PTR && t->space == IR_SPACE_SHARED && t->dtype == DTYPE_U64 &&
-                 ir_type_is_index(op->operands[1]->type),
-             "names a barrier by a shared pointer to u64 and an offset");
-    }
-    bool remote = op->opcode == IR_MBAR_ARRIVE && op->operand_count == 3;
-    NEED(v, op, !remote || ir_type_is_index(op->operands[2]->type), "the rank is an index");
-    NEED(v, op, !remote || v->func->level == IR_LEVEL_KERNEL, "a rank is named at kernel level");
-    NEED(v, op, !remote || ir_func_cluster(v->func) > 1, "the function has no clusters");
-    NEED(v, op, op->opcode != IR_MBAR_WAIT || ir_type_is_index(op->operands[2]->type), "the parity is an index");
-    NEED(v, op, op->opcode != IR_MBAR_INIT || ir_attr_int(op, "arrivals", 0) >= 1, "a phase has an arrival at least");
-    int64_t bytes = ir_attr_int(op, "bytes", 0);
-    NEED(v, op, bytes >= 0 && bytes < 1 << 20, "a phase counts less than 2^20 bytes");
-    return true;
-}
-
-/* That all groups which may still be in flight are newer than the product's own: counted in the block they stand in. */
-static bool check_done(Verifier *v, const IrOp *op, int64_t pending) {
-    const IrOp *product = op->operands[0]->def;
-    NEED(v, op, product && product->block == op->block && (is_wgmma(product) || product->opcode == IR_WGMMA),
-         "done is for a product of the same block");
-    int64_t newer = product->opcode == IR_WGMMA ? -1 : 0; /* its own group is closed behind it */
-    const IrOp *o = product->next;
-    for (; o && o != op; o = o->next) newer += o->opcode == IR_WGMMA_COMMIT || is_wgmma(o);
-    NEED(v, op, o == op && newer >= pending, "%lld groups in flight, but %lld are newer than these accumulators", (long long)pending,
-         (long long)newer);
-    return true;
-}
-
-static bool check_wgmma_wait(Verifier *v, const IrOp *op) {
-    int64_t pending = ir_attr_int(op, "pending", -1);
-    const IrType *t = op->operands[0]->type;
-    NEED(v, op, pending >= 0 && pending < 8, "pending is from 0 to 7");
-    NEED(v, op, t == op->results[0].type && (t->kind == IR_TYPE_TILE || t->kind == IR_TYPE_FRAG),
-         "gives the accumulators that it waits for");
-    if (ir_attr_bool(op, "done")) return check_done(v, op, pending);
-    return !pending || check_in_flight(v, op);
-}
-
 IrCheck ir_tensor_check(IrOpcode opcode) {
     static const IrCheck checks[IR_OP_COUNT] = {
-        [IR_GRAPH_BROADCAST] = check_broadcast,
-        [IR_GRAPH_REDUCE] = check_reduce,
-        [IR_GRAPH_CONTRACT] = check_contract,
-        [IR_GRAPH_GENERIC] = check_generic,
-        [IR_GRAPH_ELEMENT] = check_element,
-        [IR_GRAPH_TRANSPOSE] = check_transpose,
-        [IR_GRAPH_RESHAPE] = check_reshape,
-        [IR_TILE_LOAD] = check_load,
-        [IR_TILE_STORE] = check_store,
-        [IR_VIEW] = check_view,
-        [IR_TILE_BROADCAST] = check_broadcast,
-        [IR_TILE_REDUCE] = check_reduce,
-        [IR_TILE_COUNT] = check_count,
-        [IR_TILE_GEMM] = check_gemm,
-        [IR_TILE_TRANSPOSE] = check_transpose,
-        [IR_TILE_RESHAPE] = check_reshape,
-        [IR_TILE_CONVERT] = check_convert,
-        [IR_TILE_COMBINE] = check_combine,
-        [IR_BUF_ALLOC] = check_alloc,
-        [IR_BUF_COPY] = check_copy,
-        [IR_BUF_STORE] = check_buf_store,
-        [IR_BUF_LOAD] = check_buf_load,
-        [IR_BUF_GEMM] = check_buf_gemm,
-        [IR_MBAR_ALLOC] = check_mbar_alloc,
-        [IR_TMA_COPY] = check_tma_copy,
-        [IR_MBAR_DROP] = check_mbar,
-        [IR_MBAR_EXPECT] = check_mbar,
-        [IR_MBAR_WAIT] = check_mbar,
-        [IR_MBAR_INIT] = check_mbar,
-        [IR_MBAR_ARRIVE] = check_mbar,
-        [IR_WGMMA_WAIT] = check_wgmma_wait,
+        [IR_GRAPH_BROADCAST] = check_broadcast, [IR_GRAPH_REDUCE] = check_reduce,
+        [IR_GRAPH_CONTRACT] = check_contract,   [IR_GRAPH_GENERIC] = check_generic,
+        [IR_GRAPH_ELEMENT] = check_element,     [IR_GRAPH_TRANSPOSE] = check_transpose,
+        [IR_GRAPH_RESHAPE] = check_reshape,     [IR_TILE_LOAD] = check_load,
+        [IR_TILE_STORE] = check_store,          [IR_VIEW] = check_view,
+        [IR_TILE_BROADCAST] = check_broadcast,  [IR_TILE_REDUCE] = check_reduce,
+        [IR_TILE_COUNT] = check_count,          [IR_TILE_GEMM] = check_gemm,
+        [IR_TILE_TRANSPOSE] = check_transpose,  [IR_TILE_RESHAPE] = check_reshape,
+        [IR_TILE_CONVERT] = check_convert,      [IR_TILE_COMBINE] = check_combine,
+        [IR_BUF_ALLOC] = ir_check_alloc,        [IR_BUF_COPY] = ir_check_copy,
+        [IR_BUF_STORE] = ir_check_buf_store,    [IR_BUF_LOAD] = ir_check_buf_load,
+        [IR_BUF_GEMM] = check_buf_gemm,         [IR_MBAR_ALLOC] = ir_check_mbar_alloc,
+        [IR_TMA_COPY] = ir_check_tma_copy,      [IR_MBAR_DROP] = ir_check_mbar,
+        [IR_MBAR_EXPECT] = ir_check_mbar,       [IR_MBAR_WAIT] = ir_check_mbar,
+        [IR_MBAR_INIT] = ir_check_mbar,         [IR_MBAR_ARRIVE] = ir_check_mbar,
+        [IR_WGMMA_WAIT] = ir_check_wgmma_wait,
     };
     return checks[opcode];
 }

@@ -233,8 +233,10 @@ static void slice_of_matrix(IrBuilder *b, const IrOp *load, IrValue *const *oper
             /* NOLINTNEXTLINE(*CallAndMessage): the load has these operands */
             s->operands[s->count++] = range_point(b, operands[from], operands[from + 1], step, lane, lanes);
         } else {
-            s->operands[s->count++] = operands[from]; /* NOLINTNEXTLINE(*uninitialized.Assign): as above */
+            /* NOLINTBEGIN(*uninitialized.Assign): as above */
+            s->operands[s->count++] = operands[from];
             if (range) s->operands[s->count++] = operands[from + 1], s->steps[s->steps_count++] = step;
+            /* NOLINTEND(*uninitialized.Assign) */
         }
         from += range ? 2 : 1;
         tile_axis += range;

@@ -27,4 +27,15 @@ bool store_sql(Store *s, const char *sql); /* runs all statements */
 sqlite3_stmt *store_prepare(Store *s, const char *sql, size_t count, const char *const *texts);
 bool store_finish(sqlite3_stmt *q); /* runs and frees one that has no rows; null is an error */
 
+enum {
+    BUSY_MS = 60000, /* that a writer waits for another process's lock on the file */
+    KEPT = 100,      /* results of an operator on a device that upkeep leaves, fastest first (not measured) */
+    KEY_TEXTS = 6    /* columns of a key */
+};
+
+/* The number that the pragma gives; -1: none. */
+int64_t store_pragma(Store *s, const char *sql);
+/* The first write that failed is remembered, for whoever closes the store. */
+bool store_note_fault(Store *s, bool ok);
+
 #endif
