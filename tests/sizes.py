@@ -28,7 +28,7 @@ LONGER = {  # file: its lines, at most
     "bench/prototypes/meeting/meeting.cu": 600,
     "frontend/ast.h": 520,
     "frontend/grammar.py": 600,
-    "model/cost_kernel.c": 876,
+    "model/cost_kernel.c": 895,
     "support/affine.c": 746,
     "support/affine_facts.c": 729,
     "tests/atoms/atoms.py": 818,

@@ -336,6 +336,7 @@ static void visit(PassContext *ctx, IrOp *map, Held *held) {
     for (unsigned f = folded.loop_count > best.loop_count ? 0 : 1; f < 2 && !stage && !held->lasting; f++) {
         const Window *read = f ? &best : &folded;
         for (unsigned depth = limit; depth >= read->loop_count && !stage; depth--) {
+            /* NOLINTNEXTLINE(*ArrayBound): no nest is deeper than `deepest` */
             stage = window_stage_plan(&nests[depth - 1], window_held_elements(read) * times_made(&nests[depth - 1], read), &held->memory);
             lasting = depth > read->loop_count;
         }
