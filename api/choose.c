@@ -50,9 +50,7 @@ enum { FEW = 32 };
 static bool is_few_along(const IrModule *module, const Aff *extent) {
     int64_t n;
     if (aff_is_const(extent, &n)) return n <= FEW;
-    for (size_t i = 0; i < module->case_count; i++)
-        if (!aff_eval(extent, case_symbol, &module->cases[i], &n) || n > FEW) return false;
-    return module->case_count > 0;
+    return case_within(module, extent, FEW);
 }
 
 static bool is_few(const IrModule *module, const IrType *t) {

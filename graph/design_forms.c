@@ -21,10 +21,8 @@ static bool is_short(const DesignAxis *axis) {
 }
 
 int64_t design_longest(const Design *d, const Aff *extent) {
-    int64_t most = 1, n;
-    for (size_t i = 0; i < d->module->case_count; i++)
-        if (aff_eval(extent, case_symbol, &d->module->cases[i], &n) && n > most) most = n;
-    return most;
+    int64_t most = case_most(d->module, extent);
+    return most > 1 ? most : 1;
 }
 
 bool design_is_too_large(Design *d, const DesignAxis *axis, int64_t size, int64_t most) {

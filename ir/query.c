@@ -128,3 +128,17 @@ bool case_symbol(void *ctx, const Aff *leaf, int64_t *value) {
         }
     return false;
 }
+
+int64_t case_most(const IrModule *m, const Aff *e) {
+    int64_t most = 0, value;
+    for (size_t i = 0; i < m->case_count; i++)
+        if (aff_eval(e, case_symbol, &m->cases[i], &value) && value > most) most = value;
+    return most;
+}
+
+bool case_within(const IrModule *m, const Aff *e, int64_t most) {
+    int64_t value;
+    for (size_t i = 0; i < m->case_count; i++)
+        if (!aff_eval(e, case_symbol, &m->cases[i], &value) || value > most) return false;
+    return m->case_count > 0;
+}

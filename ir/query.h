@@ -61,5 +61,9 @@ bool keeps_lanes(const IrOp *op);
 
 /* A leaf of an expression at the sizes of a case (an IrCase), for aff_eval. */
 bool case_symbol(void *ctx, const Aff *leaf, int64_t *value);
+/* The largest value of the expression in any case; 0: none tells it, or none is positive. */
+int64_t case_most(const IrModule *m, const Aff *e);
+/* Do all cases tell it, and none says more than `most`? Without a case: no. */
+bool case_within(const IrModule *m, const Aff *e, int64_t most);
 
 #endif

@@ -38,6 +38,12 @@ RtError binding_set_scalar(Binding *b, const char *name, double value) {
     return rt_ok();
 }
 
+RtError binding_set_all(Binding *b, const RtSymbol *symbols, size_t symbol_count, const RtScalar *scalars, size_t scalar_count) {
+    for (size_t i = 0; i < symbol_count; i++) RT_TRY(binding_set_symbol(b, symbols[i].name, symbols[i].value));
+    for (size_t i = 0; i < scalar_count; i++) RT_TRY(binding_set_scalar(b, scalars[i].name, scalars[i].value));
+    return rt_ok();
+}
+
 RtError binding_set_shape(Binding *b, unsigned param, unsigned rank, const int64_t *extents) {
     const ArtifactParam *p = &b->a->params[param];
     if (rank != p->rank) return rt_error(RT_BAD_INPUT, "'%s' has rank %u, the given array has rank %u", p->name, p->rank, rank);

@@ -19,10 +19,7 @@ struct RtKernel {
 
 static RtError bind_symbols(RtKernel *k, const RtOptions *options) {
     binding_init(&k->binding, k->arena, k->a, k->device.num_sms, k->device.num_cores);
-    for (size_t i = 0; i < options->symbol_count; i++)
-        RT_TRY(binding_set_symbol(&k->binding, options->symbols[i].name, options->symbols[i].value));
-    for (size_t i = 0; i < options->scalar_count; i++)
-        RT_TRY(binding_set_scalar(&k->binding, options->scalars[i].name, options->scalars[i].value));
+    RT_TRY(binding_set_all(&k->binding, options->symbols, options->symbol_count, options->scalars, options->scalar_count));
     return binding_complete(&k->binding);
 }
 

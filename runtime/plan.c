@@ -98,16 +98,22 @@ RtError plan_launches(const Binding *b, Arena *arena, const uint64_t *addresses,
     return rt_ok();
 }
 
-RtError plan_check_overlap(const Binding *b, const uint64_t *addresses) {
-    const Artifact *a = b->a;
-    for (size_t i = 0; i < a->param_count; i++) {
-        bool written =
-            a->params[i].kind == ARTIFACT_WORKSPACE || (a->params[i].kind == ARTIFACT_TENSOR && (a->params[i].direction & ARTIFACT_OUT));
-        for (size_t j = 0; j < a->param_count && written; j++) {
-            if (i == j || b->bytes[i] == 0 || b->bytes[j] == 0) continue;
-            if (addresses[i] >= addresses[j] + b->bytes[j] || addresses[j] >= addresses[i] + b->bytes[i]) continue;
-            return rt_error(RT_BAD_INPUT, "'%s' is written and overlaps '%s'", a->params[i].name, a->params[j].name);
+RtError plan_check_ranges(const MemoryRange *ranges, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < count && ranges[i].written; j++) {
+            const MemoryRange *a = &ranges[i], *b = &ranges[j];
+            if (i == j || a->begin >= b->end || b->begin >= a->end || a->begin == a->end || b->begin == b->end) continue;
+            return rt_error(RT_BAD_INPUT, "'%s' is written and overlaps '%s'", a->name, b->name);
         }
-    }
     return rt_ok();
+}
+
+RtError plan_check_overlap(const Binding *b, const uint64_t *addresses) {
+    MemoryRange ranges[ARTIFACT_MAX_PARAMS];
+    for (size_t i = 0; i < b->a->param_count; i++) {
+        const ArtifactParam *p = &b->a->params[i];
+        bool written = p->kind == ARTIFACT_WORKSPACE || (p->kind == ARTIFACT_TENSOR && (p->direction & ARTIFACT_OUT));
+        ranges[i] = (MemoryRange){addresses[i], addresses[i] + b->bytes[i], p->name, written};
+    }
+    return plan_check_ranges(ranges, b->a->param_count);
 }

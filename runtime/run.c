@@ -60,10 +60,7 @@ static RtError bind(Run *r) {
         RT_TRY(npy_open(&r->files[i], p->name, r->inputs[i].path, p->dtype));
         RT_TRY(binding_set_shape(&r->binding, r->params[i], r->files[i].header.rank, r->files[i].header.extents));
     }
-    for (size_t i = 0; i < r->options->symbol_count; i++)
-        RT_TRY(binding_set_symbol(&r->binding, r->options->symbols[i].name, r->options->symbols[i].value));
-    for (size_t i = 0; i < r->options->scalar_count; i++)
-        RT_TRY(binding_set_scalar(&r->binding, r->options->scalars[i].name, r->options->scalars[i].value));
+    RT_TRY(binding_set_all(&r->binding, r->options->symbols, r->options->symbol_count, r->options->scalars, r->options->scalar_count));
     RT_TRY(binding_complete(&r->binding));
     for (size_t i = 0; i < r->input_count; i++)
         RT_TRY(binding_check_shape(&r->binding, r->params[i], r->files[i].header.rank, r->files[i].header.extents));

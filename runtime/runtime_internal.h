@@ -32,6 +32,8 @@ typedef struct {
 void binding_init(Binding *b, Arena *arena, const Artifact *a, int64_t num_sms, int64_t num_cores);
 RtError binding_set_symbol(Binding *b, const char *name, int64_t value);
 RtError binding_set_scalar(Binding *b, const char *name, double value);
+/* Both, of lists. */
+RtError binding_set_all(Binding *b, const RtSymbol *symbols, size_t symbol_count, const RtScalar *scalars, size_t scalar_count);
 /* Binds the bare symbols among a tensor's extents; a contradiction names both. */
 RtError binding_set_shape(Binding *b, unsigned param, unsigned rank, const int64_t *extents);
 /* Derived symbols, constraints, extents and sizes; everything must have a value. */
@@ -63,7 +65,15 @@ RtError plan_launches(const Binding *b, Arena *arena, const uint64_t *addresses,
  * at most. */
 RtError plan_versions(const Binding *b, unsigned step, Launch *launches, size_t *count);
 bool plan_is_aligned(const Artifact *a, const ArtifactVersion *v, const uint64_t *addresses);
-/* Written tensors must not overlap any other; addresses by parameter index. */
+/* Memory that a launch reads or writes. */
+typedef struct {
+    uint64_t begin, end;
+    const char *name;
+    bool written;
+} MemoryRange;
+/* What is written must not overlap anything else. */
+RtError plan_check_ranges(const MemoryRange *ranges, size_t count);
+/* The same of tensors and workspaces; addresses by parameter index. */
 RtError plan_check_overlap(const Binding *b, const uint64_t *addresses);
 
 /* ---- npy.c ---- */

@@ -67,6 +67,8 @@ const Aff *aff_bound_without(AffCtx *c, const Aff *e, const void *var);
 bool aff_is_const(const Aff *e, int64_t *value);
 /* Replaces each AFF_SYM / AFF_VAR for which `find` returns non-null. */
 const Aff *aff_substitute(AffCtx *c, const Aff *e, const Aff *(*find)(void *ctx, const Aff *leaf), void *ctx);
+/* The same of the one AFF_VAR of that identity. */
+const Aff *aff_with(AffCtx *c, const Aff *e, const void *var, const Aff *value);
 bool aff_depends_on(const Aff *e, const void *var); /* an AFF_VAR's identity, or a leaf itself */
 
 /* Facts: what is known of the leaves. Symbols are >= 0 unless stated otherwise. */

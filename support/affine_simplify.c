@@ -1,5 +1,6 @@
-/* Rewriting under facts, and evaluation. */
+/* Rewriting under facts, evaluation, substitution. */
 #include "affine_internal.h"
+#include "analyzer.h"
 
 static bool is_zero(const Aff *e) {
     return e->kind == AFF_CONST && e->value == 0;
@@ -208,4 +209,65 @@ bool aff_eval(const Aff *e, Lookup lookup, void *ctx, int64_t *value) {
     }
     int64_t a, b;
     return aff_eval(e->args[0], lookup, ctx, &a) && aff_eval(e->args[1], lookup, ctx, &b) && eval_binary(e->kind, a, b, value);
+}
+
+/* ---- Substitution ---- */
+
+typedef const Aff *(*Find)(void *ctx, const Aff *leaf);
+
+static const Aff *substitute_sum(AffCtx *c, const Aff *e, Find find, void *ctx) {
+    AffPoly p;
+    aff_poly_init(&p, e->value);
+    for (size_t i = 0; i < e->count; i++) aff_poly_add(&p, aff_substitute(c, e->args[i], find, ctx), e->coefs[i]);
+    return aff_poly_finish(c, &p); /* NOLINT(*StackAddressEscape): as there */
+}
+
+const Aff *aff_substitute(AffCtx *c, const Aff *e, Find find, void *ctx) {
+    if (e->kind == AFF_CONST || e->kind == AFF_OVERFLOW) return e;
+    if (e->kind == AFF_SYM || e->kind == AFF_VAR) {
+        const Aff *found = find(ctx, e);
+        return found ? found : e;
+    }
+    if (e->kind == AFF_SUM) return substitute_sum(c, e, find, ctx);
+    const Aff *result = aff_substitute(c, e->args[0], find, ctx);
+    bool same = result == e->args[0];
+    const Aff *rest[64];
+    for (size_t i = 1; i < e->count; i++) {
+        rest[i] = aff_substitute(c, e->args[i], find, ctx);
+        same = same && rest[i] == e->args[i];
+    }
+    if (same) return e;
+    ANALYZER_ASSUME(e->kind == AFF_PRODUCT || e->count == 2);
+    switch (e->kind) {
+    case AFF_PRODUCT:
+        for (size_t i = 1; i < e->count; i++) result = aff_mul(c, result, rest[i]);
+        return result;
+    case AFF_FLOORDIV:
+        return aff_floordiv(c, result, rest[1]);
+    case AFF_MOD:
+        return aff_mod(c, result, rest[1]);
+    default:
+        return aff_min(c, result, rest[1]);
+    }
+}
+
+typedef struct {
+    const void *var;
+    const Aff *value;
+} With;
+
+static const Aff *with_leaf(void *ctx, const Aff *leaf) {
+    const With *w = ctx;
+    return leaf->kind == AFF_VAR && leaf->var == w->var ? w->value : NULL;
+}
+
+const Aff *aff_with(AffCtx *c, const Aff *e, const void *var, const Aff *value) {
+    return aff_substitute(c, e, with_leaf, &(With){var, value});
+}
+
+bool aff_depends_on(const Aff *e, const void *var) {
+    if (e == var || (e->kind == AFF_VAR && e->var == var)) return true;
+    for (size_t i = 0; i < e->count; i++)
+        if (aff_depends_on(e->args[i], var)) return true;
+    return false;
 }

@@ -29,7 +29,7 @@ LONGER = {  # file: its lines, at most
     "frontend/ast.h": 520,
     "frontend/grammar.py": 600,
     "model/cost_kernel.c": 895,
-    "support/affine.c": 746,
+    "support/affine.c": 699,
     "support/affine_facts.c": 729,
     "tests/atoms/atoms.py": 818,
     "tests/lsp/test_lsp.py": 546,

@@ -343,19 +343,8 @@ bool sema_slice_fits(Sema *s, Expr *slice, const Decl *tile, Span span) {
 
 /* ---- Linear forms ---- */
 
-typedef struct {
-    const Decl *var;
-    const Aff *value;
-} Replace;
-
-static const Aff *replace_leaf(void *ctx, const Aff *leaf) {
-    const Replace *r = ctx;
-    return leaf->kind == AFF_VAR && leaf->var == r->var ? r->value : NULL;
-}
-
 bool sema_linear_in(Sema *s, const Aff *e, const Decl *var, const Aff **coefficient, const Aff **rest) {
-    Replace zero = {var, aff_const(s->aff, 0)}, one = {var, aff_const(s->aff, 1)};
-    *rest = aff_substitute(s->aff, e, replace_leaf, &zero);
-    *coefficient = aff_sub(s->aff, aff_substitute(s->aff, e, replace_leaf, &one), *rest);
+    *rest = aff_with(s->aff, e, var, aff_const(s->aff, 0));
+    *coefficient = aff_sub(s->aff, aff_with(s->aff, e, var, aff_const(s->aff, 1)), *rest);
     return aff_add(s->aff, *rest, aff_mul(s->aff, *coefficient, var->affine)) == e;
 }

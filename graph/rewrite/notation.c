@@ -58,18 +58,8 @@ void notation_copy(IrOp *to, Notation *n, Span span) {
     for (const IrOp *op = n->from->first; op; op = op->next) notation_copy_op(&b, n, op);
 }
 
-typedef struct {
-    const IrValue *arg;
-    const Aff *value;
-} Put;
-
-static const Aff *put(void *context, const Aff *leaf) {
-    const Put *p = context;
-    return leaf->kind == AFF_VAR && leaf->var == p->arg ? p->value : NULL;
-}
-
 const Aff *notation_with(IrModule *m, const Aff *e, const IrValue *arg, const Aff *value) {
-    return aff_substitute(m->affs, e, put, &(Put){arg, value});
+    return aff_with(m->affs, e, arg, value);
 }
 
 bool notation_slope(IrModule *m, const Aff *e, const IrValue *arg, int64_t *by) {

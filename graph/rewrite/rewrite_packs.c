@@ -159,12 +159,8 @@ static bool tap_extent(const Packer *p, unsigned i, int64_t *extent) {
 /* The extent of the sum in the case where it is longest; 0: not known. */
 static int64_t longest_sum(const Packer *p) {
     unsigned i = p->outer;
-    int64_t most = 0, extent;
     while (p->args[i] != p->sum) i++;
-    const Aff *e = ir_aff_of(p->m, p->op->operands[i]);
-    for (size_t k = 0; k < p->m->case_count; k++)
-        if (aff_eval(e, case_symbol, &p->m->cases[k], &extent) && extent > most) most = extent;
-    return most;
+    return case_most(p->m, ir_aff_of(p->m, p->op->operands[i]));
 }
 
 /* Has the factor an axis that is the sum's index and ends with it? Then zeros stand behind its end; of a group the next one's elements do. */

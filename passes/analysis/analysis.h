@@ -145,4 +145,8 @@ int64_t axes_others(const Axes *axes, size_t index, int64_t row, int64_t gemm);
 /* Gives every value of the class the extent. */
 void axes_set_extent(Axes *axes, size_t index, int64_t extent);
 
+/* The largest power of two that is at most `most` (1 at least), the smallest that is at least `least`. */
+int64_t power_of_two_below(int64_t most);
+int64_t power_of_two_from(int64_t least);
+
 #endif

@@ -62,14 +62,6 @@ static void find_moves(Moves *m, const Aff *e) {
     for (size_t i = 0; i < e->count; i++) find_moves(m, e->args[i]);
 }
 
-static const Aff *next_leaf(void *ctx, const Aff *leaf) {
-    const Moves *m = ctx;
-    if (leaf->kind != AFF_VAR || leaf->var != m->variable) return NULL;
-    IrModule *module = m->cut->ctx->module;
-    const IrOp *loop = m->variable->block->parent;
-    return aff_add(module->affs, leaf, ir_aff_of(module, loop->operands[2]));
-}
-
 /* Does the slice stay where it is in all iterations, or leave its elements behind? */
 static bool keeps_place(const Cut *c, const Access *a) {
     AffCtx *affs = c->ctx->module->affs;
@@ -78,17 +70,10 @@ static bool keeps_place(const Cut *c, const Access *a) {
     if (!m.variable && !m.other) return true;
     if (m.other) return false;
     const AffFacts *facts = ir_facts_at(c->ctx->scratch, a->op);
-    const Aff *moved = aff_sub(affs, aff_substitute(affs, a->begin, next_leaf, &m), a->begin);
+    const IrOp *loop = m.variable->block->parent;
+    const Aff *next = aff_add(affs, aff_var(affs, m.variable, m.variable->name), ir_aff_of(c->ctx->module, loop->operands[2]));
+    const Aff *moved = aff_sub(affs, aff_with(affs, a->begin, m.variable, next), a->begin);
     return aff_prove_le(facts, a->width, moved) || aff_prove_le(facts, a->width, aff_sub(affs, aff_const(affs, 0), moved));
-}
-
-typedef struct {
-    const Aff *leaf, *value;
-} Replace;
-
-static const Aff *replace_leaf(void *ctx, const Aff *leaf) {
-    const Replace *r = ctx;
-    return leaf == r->leaf ? r->value : NULL;
 }
 
 static const Aff *moving_leaf(const Cut *c, const Aff *e) {
@@ -106,13 +91,12 @@ static const Aff *place_in_period(const Cut *c, const Access *a) {
     const Aff *e = a->begin, *leaf;
     int64_t zero;
     while ((leaf = moving_leaf(c, e))) {
-        Replace next = {leaf, aff_add(affs, leaf, aff_const(affs, 1))};
-        Replace none = {leaf, aff_const(affs, 0)};
-        const Aff *step = aff_sub(affs, aff_substitute(affs, e, replace_leaf, &next), e);
+        const Aff *next = aff_with(affs, e, leaf->var, aff_add(affs, leaf, aff_const(affs, 1)));
+        const Aff *step = aff_sub(affs, next, e);
         const Aff *rest = aff_simplify(facts, aff_mod(affs, step, a->width));
         bool whole = step == a->width || (aff_is_const(rest, &zero) && zero == 0);
         if (!whole || aff_depends_on(step, leaf->var)) return NULL;
-        e = aff_substitute(affs, e, replace_leaf, &none);
+        e = aff_with(affs, e, leaf->var, aff_const(affs, 0));
     }
     return e;
 }

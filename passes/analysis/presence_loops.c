@@ -36,16 +36,6 @@ static Way way_of(const Aff *e, const IrValue *index) {
     }
 }
 
-typedef struct {
-    const IrValue *index;
-    const Aff *value;
-} Turn;
-
-static const Aff *at_turn(void *context, const Aff *leaf) {
-    const Turn *t = context;
-    return leaf->kind == AFF_VAR && leaf->var == t->index ? t->value : NULL;
-}
-
 /* The index of the last turn. */
 static const Aff *last_turn(PassContext *ctx, const IrOp *loop) {
     AffCtx *c = ctx->module->affs;
@@ -59,8 +49,8 @@ static const Aff *extreme(PassContext *ctx, const IrOp *loop, const Aff *e, Way 
     const IrValue *index = loop->regions[0]->args[0];
     Way way = way_of(e, index);
     if (way == STANDS || way == UNKNOWN) return e;
-    Turn t = {index, way == largest ? last_turn(ctx, loop) : ir_aff_of(ctx->module, loop->operands[0])};
-    return aff_substitute(ctx->module->affs, e, at_turn, &t);
+    const Aff *turn = way == largest ? last_turn(ctx, loop) : ir_aff_of(ctx->module, loop->operands[0]);
+    return aff_with(ctx->module->affs, e, index, turn);
 }
 
 PresenceAxis presence_in_all_turns(PassContext *ctx, const IrOp *loop, PresenceAxis axis) {

@@ -69,21 +69,11 @@ static int64_t few_iterations(IrModule *m, const IrOp *loop) {
     return trips > 1 && trips <= WINDOW_TRIPS ? trips : 0;
 }
 
-typedef struct {
-    IrModule *m;
-    const IrValue *number;
-} NextNumber;
-
-static const Aff *next_number(void *ctx, const Aff *leaf) {
-    const NextNumber *n = ctx;
-    if (leaf->kind != AFF_VAR || leaf->var != n->number) return NULL;
-    return aff_add(n->m->affs, leaf, aff_const(n->m->affs, 1));
-}
-
 int64_t moves_by(IrModule *m, const IrOp *loop, const Aff *e) {
-    NextNumber n = {m, loop->regions[0]->args[0]};
+    const IrValue *number = loop->regions[0]->args[0];
+    const Aff *next = aff_add(m->affs, aff_var(m->affs, number, number->name), aff_const(m->affs, 1));
     int64_t step = 0;
-    aff_is_const(aff_sub(m->affs, aff_substitute(m->affs, e, next_number, &n), e), &step);
+    aff_is_const(aff_sub(m->affs, aff_with(m->affs, e, number, next), e), &step);
     return step;
 }
 
@@ -259,4 +249,16 @@ bool is_barrier(const IrOp *op, IrScope scope) {
 
 void build_barrier(IrBuilder *b, IrScope scope) {
     ir_set_scope(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), scope);
+}
+
+int64_t power_of_two_below(int64_t most) {
+    int64_t p = 1;
+    while (2 * p <= most) p *= 2;
+    return p;
+}
+
+int64_t power_of_two_from(int64_t least) {
+    int64_t p = 1;
+    while (p < least) p *= 2;
+    return p;
 }

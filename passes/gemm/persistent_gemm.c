@@ -8,8 +8,8 @@
  *   %m = special() {name = "ctaid.x"}; <index arithmetic of %m>; for (k < n) {...}; tile.store ...
  * becomes
  *   <arithmetic without %m>; n = max(n, 1); q = (S-1) / n; r = (S-1) % n; full = mbar.alloc; ...
- *   for(%m, tiles, gridDim, 0) (%turn, %base) {
- *     <index arithmetic>; near = that of tile %turn + q gridDim, far = of the tile behind it
+ *   for(%m, tiles, gridDim, 0) (%item, %base) {
+ *     <index arithmetic>; near = that of tile %item + q gridDim, far = of the tile behind it
  *     for (k < n) { ... copies of iteration k + r of near, or k + r - n of far ... }
  *     tile.store ...; yield(%base + n)
  *   }

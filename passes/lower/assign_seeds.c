@@ -32,16 +32,10 @@ static unsigned log2_of(int64_t n) {
     return (unsigned)__builtin_ctzll((unsigned long long)n);
 }
 
-static int64_t power_of_two_up(int64_t n) {
-    int64_t p = 1;
-    while (p < n) p *= 2;
-    return p;
-}
-
 /* An extent that a layout may have: q * 2^k keeps its odd part where enough of it is even. */
 static int64_t padded_extent(int64_t n, int64_t enough) {
     int64_t padded = layout_pad_extent(n ? n : 1);
-    return (padded & -padded) >= enough ? padded : power_of_two_up(n);
+    return (padded & -padded) >= enough ? padded : power_of_two_from(n);
 }
 
 /* One lane: a copy in every thread. */

@@ -149,6 +149,7 @@ IrOp *dist_map(Lower *x, const Dist *dist, int64_t vector, Dtype result, IrBuild
 }
 
 void dist_piece(IrBuilder *b, const Dist *dist, int64_t width, IrValue **index) {
+    ANALYZER_ASSUME(dist->dim_count > 0);
     IrValue **last = &index[dist->dim_count - 1];
     bool whole = dist->dims[dist->dim_count - 1].extent == width;
     *last = whole ? ir_const_index(b, 0) : index_mul_const(b, ir_binary(b, IR_FLOORDIV, *last, ir_const_index(b, width)), width);

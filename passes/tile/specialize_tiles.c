@@ -35,12 +35,6 @@ static IrOp *loop_around(const OpList *ops) {
     return loop;
 }
 
-static const Aff *begin_of_first(void *ctx, const Aff *leaf) {
-    const Short *s = ctx;
-    if (leaf->kind != AFF_VAR || leaf->var != s->loop->regions[0]->args[0]) return NULL;
-    return aff_const(s->ctx->module->affs, 0);
-}
-
 /* Does the store put the class's lanes from the first of the axis on? */
 static bool stores_from_first(Short *s, const IrOp *store) {
     IrModule *m = s->ctx->module;
@@ -51,7 +45,7 @@ static bool stores_from_first(Short *s, const IrOp *store) {
     const Aff *extent = store->operands[1]->type->extents[at];
     if (s->extent && s->extent != extent) return false;
     s->extent = extent;
-    const Aff *first = aff_substitute(m->affs, ir_aff_of(m, store->operands[operand]), begin_of_first, s);
+    const Aff *first = aff_with(m->affs, ir_aff_of(m, store->operands[operand]), s->loop->regions[0]->args[0], aff_const(m->affs, 0));
     return aff_is_const(first, &begin) && begin == 0;
 }
 

@@ -36,12 +36,6 @@ static bool is_wide(const PassContext *ctx, const IrFunc *f, const AxisClass *c)
     return c->constant < 0 || c->constant > (most > ctx->target->row_large ? most : ctx->target->row_large);
 }
 
-static int64_t power_of_two_below(int64_t limit) {
-    int64_t p = 1;
-    while (2 * p <= limit) p *= 2;
-    return p;
-}
-
 int64_t split_lanes_beside(const Axes *axes, size_t index) {
     return axes_others(axes, index, LEAST_CHUNK, 1);
 }
@@ -50,12 +44,6 @@ int64_t split_most_lanes(PassContext *ctx, IrFunc *f, const AxisClass *c) {
     int64_t most;
     if (!aff_upper_bound(ir_facts_at(ctx->scratch, f->body->first), c->extent, &most)) return INT64_MAX;
     return most > 0 ? most : 1;
-}
-
-static int64_t power_of_two_from(int64_t least) {
-    int64_t p = 1;
-    while (p < least) p *= 2;
-    return p;
 }
 
 static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
@@ -267,7 +255,9 @@ static int handle_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     if (split_passes_along(ctx, f, axes, index) < 2) return 0;
     if (row_sink_loads(ctx, f, axes, index)) return 1;
     size_t count = row_plan(ctx, f, axes, index, rows);
-    if (!count || count_versions(f) + count > MAX_VERSIONS) return 0; /* another axis has versions already */
+    if (!count) return 0;
+    size_t more = rows[count - 1].last ? count - 1 : count; /* f is the first of them; the last one serves all else */
+    if (count_versions(f) + more > MAX_VERSIONS) return 0;  /* another axis has versions already */
     const char *name = f->name;
     IrFunc *versions[ROW_VERSIONS] = {f};
     IrFunc *last = rows[count - 1].last ? NULL : ir_func_clone(f, arena_printf(ctx->module->arena, "%s_passes", name));
@@ -280,10 +270,9 @@ static int handle_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     return !last || make_static(ctx, last) ? 1 : -1;
 }
 
-/* All lanes at once, in a tile that has room for the most that there can be. The passes: one. */
-static int keep_whole(PassContext *ctx, IrFunc *f, size_t index, int64_t most) {
+/* All lanes at once, in a tile that has room for the most that there can be. */
+static void keep_whole(PassContext *ctx, IrFunc *f, size_t index, int64_t most) {
     axes_set_extent(axes_analyse(ctx->scratch, f), index, power_of_two_from(most));
-    return 1;
 }
 
 /* Where no row is longer than a tile takes: one version, and one for rows of the usual length, if that is short. */
@@ -308,7 +297,11 @@ static int handle_short_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t ind
         return 0;
     IrFunc *copy = fork_version(ctx, f, c, cap);
     int64_t most = split_most_lanes(ctx, copy, c);
-    int passes = most <= most_whole ? keep_whole(ctx, copy, index, most) : split(ctx, copy, axes_analyse(ctx->scratch, copy), index);
+    int passes = 1;
+    if (most <= most_whole)
+        keep_whole(ctx, copy, index, most);
+    else
+        passes = split(ctx, copy, axes_analyse(ctx->scratch, copy), index);
     if (passes < 0) return -1;
     if (!aligned && cap <= ROW_SHORT) ir_func_set_int(f, IR_FN_VECTOR_BYTES, 1); /* its lanes are one warp's */
     if (most > most_whole) report_split(ctx, c, cap, passes);

@@ -95,32 +95,20 @@ static RtError check_tensor(const RtPlan *plan, unsigned position, const RtTenso
     return check_address(p, t, plan->binding.bytes[param]);
 }
 
-typedef struct {
-    uint64_t begin, end;
-    const char *name;
-    bool written;
-} Range;
-
-static Range range_of(const RtPlan *plan, unsigned position, const RtTensor *t) {
+static MemoryRange range_of(const RtPlan *plan, unsigned position, const RtTensor *t) {
     unsigned param = plan->launcher->tensors[position];
     const ArtifactParam *p = &plan->launcher->a->params[param];
     uint64_t begin = (uint64_t)(uintptr_t)first_of(t);
-    return (Range){begin, begin + plan->binding.bytes[param], p->name, (p->direction & ARTIFACT_OUT) != 0};
+    return (MemoryRange){begin, begin + plan->binding.bytes[param], p->name, (p->direction & ARTIFACT_OUT) != 0};
 }
 
 static RtError check_overlap(const RtPlan *plan, const RtTensor *tensors, const void *workspace) {
-    Range ranges[ARTIFACT_MAX_PARAMS + 1];
+    MemoryRange ranges[ARTIFACT_MAX_PARAMS + 1];
     size_t n = plan->launcher->tensor_count;
     for (unsigned i = 0; i < n; i++) ranges[i] = range_of(plan, i, &tensors[i]);
     uint64_t begin = (uint64_t)(uintptr_t)workspace;
-    if (plan->workspace) ranges[n++] = (Range){begin, begin + plan->workspace, "the workspace", true};
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < n && ranges[i].written; j++) {
-            if (i == j || ranges[i].begin >= ranges[j].end || ranges[j].begin >= ranges[i].end) continue;
-            if (ranges[i].begin == ranges[i].end || ranges[j].begin == ranges[j].end) continue;
-            return rt_error(RT_BAD_INPUT, "'%s' is written and overlaps '%s'", ranges[i].name, ranges[j].name);
-        }
-    return rt_ok();
+    if (plan->workspace) ranges[n++] = (MemoryRange){begin, begin + plan->workspace, "the workspace", true};
+    return plan_check_ranges(ranges, n);
 }
 
 static RtError check_workspace(const RtPlan *plan, const void *workspace, uint64_t bytes) {

@@ -6,9 +6,7 @@
 #include <string.h>
 
 static RtError set_sizes(Binding *b, const RtSizes *sizes) {
-    for (size_t i = 0; i < sizes->symbol_count; i++) RT_TRY(binding_set_symbol(b, sizes->symbols[i].name, sizes->symbols[i].value));
-    for (size_t i = 0; i < sizes->scalar_count; i++) RT_TRY(binding_set_scalar(b, sizes->scalars[i].name, sizes->scalars[i].value));
-    return rt_ok();
+    return binding_set_all(b, sizes->symbols, sizes->symbol_count, sizes->scalars, sizes->scalar_count);
 }
 
 static void place_workspaces(RtPlan *p) {
