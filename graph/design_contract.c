@@ -1,4 +1,5 @@
 /* design: products (contractions, and index notation that sums them), and what else index notation says. */
+#include "analyzer.h"
 #include "design_fold_internal.h"
 #include "design_internal.h"
 #include "query.h"
@@ -153,6 +154,7 @@ static const char *precision_text(Design *d, Dtype dtype) {
 
 static const char *factors_text(Design *d, const Pairing *p, const DesignTile *a, const DesignTile *b, const char *acc) {
     const DesignTile *first = p->swapped ? b : a, *second = p->swapped ? a : b;
+    ANALYZER_ASSUME(first->rank >= 2 && first->rank <= DESIGN_RANK && second->rank == first->rank); /* else they do not fit */
     bool trans_a = first->axes[first->rank - 1] != p->sum;
     bool trans_b = second->axes[second->rank - 1] == p->sum;
     return arena_printf(d->arena, "%s(%s, %s%s%s%s%s%s)", acc ? "gemm" : "matmul", first->text, second->text, acc ? ", " : "",
