@@ -161,7 +161,7 @@ static void show_standard(Loop *l) {
     int used = snprintf(l->shown_outcome, sizeof l->shown_outcome, "Verified, %.4g ms at %s", 1e3 * r->seconds, s->case_name);
     if (r->bytes > 0 && r->roof_bytes > 0 && used > 0 && (size_t)used < sizeof l->shown_outcome)
         snprintf(l->shown_outcome + used, sizeof l->shown_outcome - (size_t)used,
-                 "; moving each tensor once at the rate of a search_copy takes %.4g ms", 1e3 * r->bytes / r->roof_bytes);
+                 "; moving each tensor once at the rate of a copy takes %.4g ms", 1e3 * r->bytes / r->roof_bytes);
     l->shown = (ProposerCandidate){.sketch = c->sketch, .outcome = l->shown_outcome, .verified = true, .seconds = r->seconds};
 }
 

@@ -224,9 +224,9 @@ static CExpr cast(CPrinter *p, const IrOp *op) {
         if (f == DTYPE_F32 || t == DTYPE_F32) return half_cast(p, op, f, t);
         c_fail(p, op, "a direct conversion between a 16-bit float and a type other than f32");
     } else if (dtype_bits(f) == 16 && dtype_is_float(f)) {
-        c_fail(p, op, "a direct conversion of a 16-bit float to an c_integer");
+        c_fail(p, op, "a direct conversion of a 16-bit float to an integer");
     } else if (dtype_bits(t) == 16 && dtype_is_float(t)) {
-        c_fail(p, op, "a direct conversion of an c_integer to a 16-bit float");
+        c_fail(p, op, "a direct conversion of an integer to a 16-bit float");
     }
     if (t == DTYPE_BOOL) return c_make(p, C_PREC_EQ, "%s != 0", c_text(p, a, C_PREC_ADD));
     if (dtype_is_float(f) && !dtype_is_float(t))

@@ -59,8 +59,7 @@ static bool check_product_types(Sema *s, Expr *e, const BuiltinInfo *row) {
     a = e->bound[0], b = e->bound[1];
     if (a->type.dtype == b->type.dtype) return true;
     Diag *d = diag_report(s->diags, DIAG_product_types, e->span, row->name, dtype_name(a->type.dtype), dtype_name(b->type.dtype));
-    diag_note(s->diags, d, SPAN_NONE, "convert one of them: `sema_cast(%s, dtype=%s)`", sema_source_text(s, b->span),
-              dtype_name(a->type.dtype));
+    diag_note(s->diags, d, SPAN_NONE, "convert one of them: `cast(%s, dtype=%s)`", sema_source_text(s, b->span), dtype_name(a->type.dtype));
     return false;
 }
 
