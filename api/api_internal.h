@@ -84,7 +84,7 @@ void api_progress(const sketchc_unit *unit, const sketchc_options *options, cons
 void api_tell_pass(void *unit, const char *name); /* by unit->told */
 
 /* The files stand on each other in this order, of which tests/include_rules.py allows no other: unit, build, require, lower, predict_case,
- * use, design, choose, then compile, predict, page and the rest of the interface. */
+ * own_library, use, design, choose, then compile, predict, page and the rest of the interface. */
 
 /* Reports a wrong use of the interface; false. */
 bool api_usage(sketchc_unit *unit, const char *text);
@@ -108,10 +108,12 @@ bool api_design_named(sketchc_unit *unit, const sketchc_options *options, IrModu
 void api_design_try(sketchc_unit *unit, const sketchc_options *options, int64_t most_ops, DesignTrial *trial);
 /* The same, of the style with this number. */
 bool api_design_in(sketchc_unit *unit, const sketchc_options *options, IrModule *module, size_t style);
+/* The files of the options' library that are such, in the unit's arena (own_library.c). */
+const LibraryFile *api_own_library(sketchc_unit *unit, const sketchc_options *options, size_t *count);
 /* What the unit's sketch uses, and what the target has, for a design; the rest of the options stays (use.c). */
 void api_design_options(sketchc_unit *unit, const sketchc_options *options, DesignOptions *own);
 /* The style in which the sketches are printed that unit->file->used names, or the style that it names; false after a report. */
-bool api_use_style(sketchc_unit *unit, size_t *style);
+bool api_use_style(sketchc_unit *unit, const sketchc_options *options, size_t *style);
 bool api_design_take(sketchc_unit *unit, const char *text, size_t size); /* true */
 /* The module as the front end built it; null with errors. */
 IrModule *api_build(sketchc_unit *unit);

@@ -98,7 +98,7 @@ enum { TURNS = 4 };
 
 static bool is_of_library(size_t style) {
     DesignStaging staging = design_style(style)->staging;
-    return staging == STAGE_LIBRARY || staging == STAGE_LIMITED;
+    return staging == STAGE_LIBRARY || staging == STAGE_OWN || staging == STAGE_LIMITED;
 }
 
 static bool is_packed(size_t style) {
@@ -211,7 +211,7 @@ bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrMo
 
 static bool design_used(sketchc_unit *unit, const sketchc_options *options, IrModule *module) {
     size_t style;
-    return api_use_style(unit, &style) && api_design_in(unit, options, module, style);
+    return api_use_style(unit, options, &style) && api_design_in(unit, options, module, style);
 }
 
 bool api_check_with_sketch(sketchc_unit *unit, const sketchc_options *options) {

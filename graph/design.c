@@ -26,7 +26,7 @@ bool design_by_form(const DesignStyle *s) {
 }
 
 bool design_of_library(const DesignStyle *s) {
-    return s->staging == STAGE_LIBRARY || s->staging == STAGE_LIMITED;
+    return s->staging == STAGE_LIBRARY || s->staging == STAGE_OWN || s->staging == STAGE_LIMITED;
 }
 
 static unsigned variant_of(const DesignStyle *style) {
@@ -253,6 +253,7 @@ bool design_end_nest(Design *d, const Design *around, Str *body) {
     d->ahead |= done.ahead;
     d->varied |= done.varied;
     d->limited |= done.limited;
+    d->owned |= done.owned;
     d->late |= done.late;
     d->moved |= done.moved;
     d->crowded |= done.crowded;
@@ -462,6 +463,7 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const Desi
     if (!d.error && d.variant && !d.varied) design_fail(&d, "no sketch of the library that lists other tiles");
     if (!d.error && style->staging == STAGE_LIMITED && !d.limited)
         design_fail(&d, "no sketch of the library that is for these sizes alone");
+    if (!d.error && style->staging == STAGE_OWN && !d.owned) design_fail(&d, "no sketch of the user's own library makes a product");
     if (!d.error) {
         if (options->name)
             str_printf(out, "sketch %s implements %s {\n", options->name, options->op_name);

@@ -24,6 +24,7 @@ typedef enum {
     STAGE_FOLDED,   /* what is folded again, where it lacks an axis that was folded before */
     STAGE_FOLDS,    /* every fold that something is made of */
     STAGE_LIBRARY,  /* what is made of products that a sketch of the library makes, behind maps */
+    STAGE_OWN,      /* the same, by sketches of the user's own library where they fit */
     STAGE_LIMITED,  /* the same, by sketches of the library for sizes within limits where they fit */
     STAGE_PACKED,   /* factors that are read through windows, in the order of the product (rewrite_packs.c) */
 } DesignStaging;

@@ -264,6 +264,7 @@ bool design_bind(Design *d, IrOp *product, const DesignResults *r) {
     merge_results(&b);
     d->bound_count++;
     d->limited |= match.sketch->by_name;
+    d->owned |= match.sketch->own;
     bind_names(&b);
     design_begin_nest(d, &around, r, &body);
     d->bound = product;

@@ -184,6 +184,7 @@ typedef struct {
     unsigned variant;     /* which of the values that a sketch from library/ lists for a constexpr is taken */
     bool varied;          /* some constexpr has a value of that number */
     bool limited;         /* one was taken that is for the sizes of the cases, not for all */
+    bool owned;           /* one of the user's own library has been used */
     unsigned bound_count; /* nests printed by sketches from library/ so far, with this one */
 } Design;
 

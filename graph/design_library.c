@@ -181,17 +181,20 @@ static bool lies_alike(const IrOp *product, LibraryMatch *m) {
     return (k < n) == (strcmp(t->axes[t->rank - 1], columns->symbol) == 0);
 }
 
-/* Those that the style `library` leaves to others are for the styles that ask for them, or for a use. */
-static bool suits(Design *d, const LibraryMatch *m, bool by_name) {
-    return (d->options->use_count || m->sketch->by_name == by_name) && design_meets(d, m);
+typedef enum { OF_PROGRAM, BY_NAME, OWN } Kind;
+
+/* Those that the style `library` leaves to others, and the user's own, are for the styles that ask for them, or for a use. */
+static bool suits(Design *d, const LibraryMatch *m, Kind kind) {
+    bool fits = kind == OWN ? m->sketch->own && !m->sketch->by_name : !m->sketch->own && m->sketch->by_name == (kind == BY_NAME);
+    return (d->options->use_count || fits) && design_meets(d, m);
 }
 
 /* The first whose right factor lies as this one does, else the first. */
-static bool find_match(Design *d, const IrOp *product, LibraryMatch *found, bool by_name) {
+static bool find_match(Design *d, const IrOp *product, LibraryMatch *found, Kind kind) {
     LibraryMatch m;
     bool any = false;
     for (size_t i = 0; i < d->library_count; i++) {
-        if (!matches(d, product, d->library[i], &m) || !suits(d, &m, by_name)) continue;
+        if (!matches(d, product, d->library[i], &m) || !suits(d, &m, kind)) continue;
         bool alike = lies_alike(product, &m);
         if (alike || !any) *found = m;
         if (alike) return true;
@@ -204,7 +207,8 @@ bool design_match(Design *d, const IrOp *product, LibraryMatch *m) {
     bool plain = product->opcode == IR_GRAPH_CONTRACT && design_is_matrix_product(product) && !ir_attr(product, "precision");
     if (!plain || ir_func_has(d->f, IR_FN_PRECISION)) return false;
     if (!d->library) read_library(d);
-    return (d->style->staging == STAGE_LIMITED && find_match(d, product, m, true)) || find_match(d, product, m, false);
+    return (d->style->staging == STAGE_LIMITED && find_match(d, product, m, BY_NAME)) ||
+           (d->style->staging == STAGE_OWN && find_match(d, product, m, OWN)) || find_match(d, product, m, OF_PROGRAM);
 }
 
 /* ---- Maps behind a product ---- */

@@ -11,7 +11,7 @@ size_t library_count(void) {
 }
 
 LibraryFile library_file(size_t index) {
-    return (LibraryFile){library_sketches[index].name, library_sketches[index].text};
+    return (LibraryFile){library_sketches[index].name, library_sketches[index].text, false};
 }
 
 /* ---- Tokens ---- */
@@ -159,6 +159,7 @@ LibrarySketch *library_sketch(Arena *arena, const LibraryFile *file) {
     if (!line) return NULL;
     Reader r = {arena, line + 1};
     s->name = file->name;
+    s->own = file->own;
     s->text = file->text;
     while (*r.at && *r.at != '}') read_statement(&r, s);
     return s;

@@ -41,6 +41,7 @@ typedef struct {
     const char *name;
     const char *text;           /* of the file */
     VEC(LibraryLine) requires;  /* a condition each (require.h) */
+    bool own;                   /* of the user's own library */
     bool by_name;               /* the condition `named` stands among them: the style `library` leaves it to others */
     VEC(LibraryTensor) tensors; /* of the operator: left and right factor, result */
     VEC(LibraryConstexpr) constexprs;
@@ -50,6 +51,7 @@ typedef struct {
 /* A file: the sketch's name, that of its file, and its text. */
 typedef struct {
     const char *name, *text;
+    bool own; /* of the user's own library */
 } LibraryFile;
 
 /* The files that are part of the program. */

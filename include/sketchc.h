@@ -80,8 +80,17 @@ typedef struct {
     /* Called in the calling thread as a step of the work begins, with a word about it, "pass simplify"; it must return soon. May be null. */
     void (*on_progress)(void *context, const char *doing);
     void *progress_context;
-    bool check; /* run and verify report index values outside of their axis and integer divisions by zero */
+    bool check;                 /* run and verify report index values outside of their axis and integer divisions by zero */
+    const char *const *library; /* texts of files with an operator and a sketch of a product: the user's own library */
+    size_t library_count;
 } sketchc_options;
+
+/* The library's sketches that are part of the program: name and text; null behind the last. */
+SKETCHC_API const char *sketchc_library_name(size_t index);
+SKETCHC_API const char *sketchc_library_text(size_t index);
+
+/* Why the text is no file of a library: null: it is one. The caller frees it. */
+SKETCHC_API char *sketchc_library_refuses(const char *text);
 
 /* A unit holds one source text (copied) and all that is made from it. `path` is shown in
  * diagnostics. Null when out of memory. */

@@ -4,6 +4,7 @@
 #include "crash.h"
 #include "diff.h"
 #include "fail.h"
+#include "library.h"
 #include "lsp/lsp.h"
 #include "options.h"
 #include "progress.h"
@@ -16,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SOURCE_LIMIT = 64 << 20, ARTIFACT_LIMIT = 256 << 20 };
+enum { SMALL_BYTES = 4 << 20, SOURCE_LIMIT = 64 << 20, ARTIFACT_LIMIT = 256 << 20 };
 
 typedef struct {
     Arena *arena;
@@ -158,6 +159,7 @@ static int read_options(Driver *d) {
         str_release(&text);
     }
     if (!file && d->compile.arch) d->compile.target_file = own_target(d->arena, d->compile.arch);
+    d->compile.library = library_texts(d->arena, value(d, OPTION_LIBRARY), &d->compile.library_count);
     int status = read_defines(d);
     return status ? status : read_run_options(d);
 }
@@ -588,12 +590,27 @@ static bool is_supervised(const Driver *d) {
     case COMMAND_VERIFY:
     case COMMAND_BENCH:
     case COMMAND_CALIBRATE:
+    case COMMAND_LIBRARY:
         return true;
     case COMMAND_COMPILE:
         return form && strcmp(form, "cubin") == 0;
     default:
         return false;
     }
+}
+
+/* The cases of a file that are small, on the processor: whether it is fit for the library. */
+static int verify_small(void *driver, const char *path) {
+    Driver *d = driver;
+    d->line.command = COMMAND_VERIFY;
+    d->line.operands.len = 0;
+    VEC_PUSH(d->arena, &d->line.operands, path);
+    d->compile.target = "openmp";
+    d->run.no_ragged = true;
+    if (!d->run.max_bytes) d->run.max_bytes = SMALL_BYTES;
+    int status = command_execute(d);
+    d->line.command = COMMAND_LIBRARY;
+    return status;
 }
 
 static int dispatch(Driver *d) {
@@ -616,6 +633,8 @@ static int dispatch(Driver *d) {
         return command_grammar(d);
     case COMMAND_CONFIG:
         return command_config(&d->line);
+    case COMMAND_LIBRARY:
+        return command_library(d->arena, &d->line, verify_small, d);
     case COMMAND_DB:
         return command_db(&d->line);
     case COMMAND_REPORT:

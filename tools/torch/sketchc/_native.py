@@ -35,7 +35,8 @@ class Options(ctypes.Structure):
                 ("defines", POINTER(Define)), ("define_count", c_size_t), ("strict_hints", c_bool), ("deterministic", c_bool),
                 ("verify_each", c_bool), ("passes", c_char_p), ("print_ir_after", c_char_p), ("stop_after", c_char_p), ("fault", c_char_p),
                 ("on_reproducer", c_void_p), ("context", c_void_p), ("design", c_char_p), ("on_progress", c_void_p),
-                ("progress_context", c_void_p), ("check", c_bool)]
+                ("progress_context", c_void_p), ("check", c_bool),
+                ("library", c_void_p), ("library_count", c_size_t)]
 
 
 class RunOptions(ctypes.Structure):
