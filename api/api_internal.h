@@ -55,6 +55,7 @@ struct sketchc_unit {
     bool trial;                  /* of a style among others: one whose blocks do not fit the cases is none */
     DesignReason *reasons;       /* why there is none; of the last call */
     DesignChoice choice;         /* of `designed` */
+    DesignRegions regions;       /* the same */
     Str dump, times;
     PassReport report; /* of the last lowering; holds its reproducer */
     IrPlaces *places;  /* where the last IR that was printed has its ops; null: not wanted */
@@ -114,6 +115,8 @@ const LibraryFile *api_own_library(sketchc_unit *unit, const sketchc_options *op
 void api_design_options(sketchc_unit *unit, const sketchc_options *options, DesignOptions *own);
 /* The style in which the sketches are printed that unit->file->used names, or the style that it names; false after a report. */
 bool api_use_style(sketchc_unit *unit, const sketchc_options *options, size_t *style);
+/* Designs once more, in the unit itself, what it has chosen, for its regions. */
+void api_design_regions(sketchc_unit *unit, const sketchc_options *options, IrModule *module, size_t style);
 bool api_design_take(sketchc_unit *unit, const char *text, size_t size); /* true */
 /* The module as the front end built it; null with errors. */
 IrModule *api_build(sketchc_unit *unit);
@@ -181,6 +184,12 @@ void api_buffers(sketchc_unit *unit, const Compile *c, Buffers *buffers);
 IrModule *api_lower_to(sketchc_unit *unit, const Compile *c, PassId pass);
 /* Pictures of the layouts of a module whose tiles have some; nothing where none has (pictures.c). */
 void api_pictures(sketchc_unit *unit, const IrModule *module, Str *out);
+/* What --explain and the page tell of the regions of a designed sketch (regions.c); nothing where there are none. */
+size_t api_region_of(const sketchc_unit *unit, const IrFunc *kernel); /* their number: it is of none */
+void api_regions_text(const sketchc_unit *unit, Str *out);
+void api_region_times(const sketchc_unit *unit, const Prediction *p, Str *out); /* of a case */
+void api_regions_json(const sketchc_unit *unit, Str *out);
+void api_regions_picture(const sketchc_unit *unit, Str *out);
 Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena);
 sketchc_status api_status(const sketchc_unit *unit);
 /* Drops what the unit's last call made, then does the work of this one, in an arena of its own. False: out of memory, and nothing

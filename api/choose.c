@@ -183,6 +183,7 @@ static bool take(const Choice *c) {
                                      .rewrites = api_rewrites(c->unit, c->module, c->options, taken->style),
                                      .seconds = taken->seconds};
     if (next->text) c->unit->choice.next = design_style(next->style)->name, c->unit->choice.next_seconds = next->seconds;
+    api_design_regions(c->unit, c->options, c->module, taken->style);
     return api_design_take(c->unit, taken->text, taken->size);
 }
 

@@ -80,6 +80,7 @@ static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_opti
     if (!graph) return false;
     own.fitting = unit->trial;
     api_design_options(unit, options, &own);
+    own.regions = &unit->regions;
     str_append_n(out, source->text + op->span.begin, op->span.end - op->span.begin);
     str_append(out, "\n\n");
     error.what = asked_rewrites(unit, graph, design_style(style));
@@ -276,6 +277,13 @@ sketchc_status sketchc_design(sketchc_unit *unit, const sketchc_options *options
     *size = 0;
     if (style >= design_style_count()) return SKETCHC_USAGE_ERROR;
     return api_call(unit, design_call, &d) ? api_status(unit) : SKETCHC_OUT_OF_MEMORY;
+}
+
+void api_design_regions(sketchc_unit *unit, const sketchc_options *options, IrModule *module, size_t style) {
+    Str text;
+    str_init(&text);
+    design_text(unit, module, options, style, false, &text);
+    str_release(&text);
 }
 
 /* ---- A file without a sketch ---- */

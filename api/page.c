@@ -339,6 +339,13 @@ static void put_layouts(sketchc_unit *unit, const Compile *c, Str *out) {
     str_append(out, "</section>\n");
 }
 
+static void put_regions(const sketchc_unit *unit, Str *out) {
+    if (!unit->regions.len) return;
+    str_append(out, "<section class=facts><h2>Regions</h2>\n");
+    api_regions_picture(unit, out);
+    str_append(out, "</section>\n");
+}
+
 static void put_messages(const sketchc_unit *unit, Str *out) {
     Str text;
     str_init(&text);
@@ -379,6 +386,7 @@ static void put_page(sketchc_unit *unit, const Compile *c, const IrModule *tile,
     str_append(out, "<main>\n");
     for (size_t i = 0; i < 4; i++) put_pane(&languages[i], &parts[i].text, i ? &parts[i].lines : NULL, out);
     str_append(out, "</main>\n<div class=below>\n");
+    put_regions(unit, out);
     put_launches(unit, c, kernels, out);
     put_roofs(unit, tile, kernels, c->target, out);
     put_layouts(unit, c, out);

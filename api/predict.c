@@ -49,6 +49,7 @@ static void put_case_text(const sketchc_unit *unit, const Prediction *p, const c
         put_notes(unit, l, out);
         str_append_char(out, '\n');
     }
+    api_region_times(unit, p, out);
 }
 
 /* ---- As JSON ---- */
@@ -120,11 +121,12 @@ static void put_report(const sketchc_unit *unit, IrModule *m, const Target *targ
                        Str *out) {
     CostMachine machine;
     bool known = cost_machine(target, &machine);
-    if (!json) put_choice_text(&unit->choice, out);
+    if (!json) put_choice_text(&unit->choice, out), api_regions_text(unit, out);
     if (json) {
         str_printf(out, "{\"format\":1,\"kind\":\"prediction\",\"arch\":\"%s\"", target->name);
         put_choice_json(&unit->choice, out);
         if (known) put_machine_json(&machine, out);
+        if (unit->regions.len) api_regions_json(unit, out);
         str_append(out, ",\"cases\":[");
     } else if (!known)
         str_printf(out,

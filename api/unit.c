@@ -79,6 +79,7 @@ static void forget(sketchc_unit *unit) {
     unit->designed = NULL;
     unit->reasons = NULL;
     unit->choice = (DesignChoice){0};
+    unit->regions = (DesignRegions){0};
     unit->places = NULL;
     str_init(&unit->dump);
     str_init(&unit->times);

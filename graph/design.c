@@ -283,6 +283,7 @@ static bool write_walked(Design *d, const DesignResults *r) {
     }
     if (!d->error) d->style = design_nest_style(d, r);
     if (!d->error) run_nest(d, r, false);
+    design_add_region(d, r, NULL, &body);
     return design_end_nest(d, &around, &body);
 }
 
@@ -440,6 +441,7 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const Desi
         str_init(&views);
         str_init(&nests);
         merges.grew = false;
+        if (options->regions) options->regions->len = 0;
         d = (Design){.arena = arena,
                      .module = f->module,
                      .f = f,

@@ -74,6 +74,19 @@ typedef struct {
     const DesignParam *params;
 } DesignUse;
 
+/* Nests that make values that are stored together. */
+typedef struct {
+    const char *values, *reads; /* names, with commas between */
+    const char *sketch;         /* of the library; null: it is walked */
+    const char *how;            /* its tiles, or how the axes are walked */
+    const char *why;            /* it stands apart: a sentence without its beginning */
+    unsigned nests;             /* loops at the top of the sketch, one behind the other */
+} DesignRegion;
+typedef struct {
+    DesignRegion *data;
+    size_t len, cap;
+} DesignRegions;
+
 typedef struct {
     const char *op_name;   /* in the file, where it may be longer than the name of the function */
     bool vectors;          /* the hint "vectorize" means something to the target; naive styles go without */
@@ -85,7 +98,8 @@ typedef struct {
     size_t library_count;
     bool (*has)(const void *target, const char *feature); /* for `require`; null: none */
     const void *target;
-    bool fitting; /* a style of convolutions whose blocks are far larger than the cases' extents does not fit */
+    bool fitting;           /* a style of convolutions whose blocks are far larger than the cases' extents does not fit */
+    DesignRegions *regions; /* filled, in the order of the text; null: not wanted */
 } DesignOptions;
 typedef struct {
     const char *what; /* static or in the arena; null: none */

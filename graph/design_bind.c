@@ -269,5 +269,6 @@ bool design_bind(Design *d, IrOp *product, const DesignResults *r) {
     design_begin_nest(d, &around, r, &body);
     d->bound = product;
     for (size_t i = 0; i < match.sketch->lines.len && !d->error; i++) print_statement(&b, i);
+    design_add_region(d, r, match.sketch, &body);
     return design_end_nest(d, &around, &body);
 }

@@ -331,6 +331,9 @@ const Aff *design_extent_of(Design *d, const LibraryMatch *m, const char *symbol
 /* Fails where a use was taken nowhere, or has a parameter that its sketch has not. */
 void design_check_uses(Design *d);
 
+/* design_regions.c: notes, for options->regions, what the nest stores whose text this is. `by`: its sketch of the library; null: none. */
+void design_add_region(Design *d, const DesignResults *r, const LibrarySketch *by, const Str *body);
+
 /* design_bind.c: prints the nests that compute the results, around the product that is their anchor (design_anchor). */
 bool design_bind(Design *d, IrOp *product, const DesignResults *r);
 
