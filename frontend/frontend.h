@@ -40,7 +40,7 @@ bool frontend_check(Arena *unit, File *file, const FrontendOptions *options, Dia
 /* What allocs may hope for on a machine. */
 typedef struct {
     bool gpu;
-    int64_t register_bytes, l1_bytes, l2_bytes; /* of a core, where it is no GPU */
+    int64_t l1_bytes, l2_bytes; /* of a core, where it is no GPU */
     bool strict;                                /* --strict-hints */
 } AllocMachine;
 
