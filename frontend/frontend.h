@@ -41,7 +41,7 @@ bool frontend_check(Arena *unit, File *file, const FrontendOptions *options, Dia
 typedef struct {
     bool gpu;
     int64_t l1_bytes, l2_bytes; /* of a core, where it is no GPU */
-    bool strict;                                /* --strict-hints */
+    bool strict;                /* --strict-hints */
 } AllocMachine;
 
 /* Reports each hint of an alloc of the checked sketch that does not hold on the machine, once. */

@@ -21,10 +21,12 @@ typedef struct {
     /* in the child */
     WorkerChannel *channel;
     Arena *arena;
-    NpyFile *files;   /* by input */
-    unsigned *params; /* by input: the parameter */
-    Hash128 *hashes;  /* by parameter: inputs before the launch */
-    char **results;   /* by output: the file's bytes */
+    NpyFile *files;      /* by input */
+    unsigned *params;    /* by input: the parameter */
+    Hash128 *hashes;     /* by parameter: inputs before the launch */
+    char **results;      /* by output: the file's bytes */
+    const IrFunc *graph; /* the operator; null: not looked for, or there is none */
+    bool by_operator;    /* inputs have its shapes where the sketch's are others, and so have results */
     Binding binding;
     Session session;
 } Run;
@@ -54,16 +56,74 @@ static RtError check_names(Run *r) {
     return rt_ok();
 }
 
+/* ---- The operator's shapes, of tensors that the sketch sees reshaped ---- */
+
+static void find_graph(Run *r) {
+    DiagList diags;
+    if (r->graph || !r->a->graph) return;
+    diag_list_init(&diags, r->arena, source_map_create(r->arena));
+    const IrModule *m = ir_parse(r->arena, &diags, "operator", r->a->graph, strlen(r->a->graph));
+    for (r->graph = m ? m->first : NULL; r->graph && r->graph->level != IR_LEVEL_GRAPH;) r->graph = r->graph->next;
+}
+
+/* The operator's type of the tensor; null: it has none. */
+static const IrType *operator_type(Run *r, const ArtifactParam *p) {
+    const char *name = p->graph_name ? p->graph_name : p->name;
+    find_graph(r);
+    const IrOp *end = r->graph ? r->graph->body->last : NULL;
+    const IrAttr *names = end && end->opcode == IR_RETURN ? ir_attr(end, "names") : NULL;
+    for (unsigned i = 0; r->graph && i < r->graph->param_count; i++)
+        if (strcmp(r->graph->params[i].name, name) == 0) return r->graph->body->args[i]->type;
+    for (size_t i = 0; names && names->kind == IR_ATTR_STRS && i < names->count && i < end->operand_count; i++)
+        if (strcmp(names->strs[i], name) == 0) return end->operands[i]->type;
+    return NULL;
+}
+
+/* The type where a file has that many axes and the sketch's tensor has not; else null. */
+static const IrType *other_shape(Run *r, unsigned param, unsigned rank) {
+    const ArtifactParam *p = &r->a->params[param];
+    const IrType *t = rank == p->rank ? NULL : operator_type(r, p);
+    return t && t->kind == IR_TYPE_TENSOR && t->rank == rank ? t : NULL;
+}
+
+static RtError set_shape(Run *r, unsigned param, unsigned rank, const int64_t *extents) {
+    const IrType *t = other_shape(r, param, rank);
+    if (!t) return binding_set_shape(&r->binding, param, rank, extents);
+    r->by_operator = true;
+    for (unsigned d = 0; d < rank; d++) {
+        int symbol = t->extents[d]->kind == AFF_SYM ? artifact_find_param(r->a, t->extents[d]->name) : -1;
+        if (symbol < 0 || r->a->params[symbol].kind != ARTIFACT_SYMBOL || r->a->params[symbol].derived) continue;
+        RT_TRY(binding_set_symbol(&r->binding, t->extents[d]->name, extents[d]));
+    }
+    return rt_ok();
+}
+
+static bool extents_of(const Run *r, const IrType *t, int64_t *extents) {
+    for (unsigned d = 0; d < t->rank; d++)
+        if (!binding_eval(&r->binding, t->extents[d], &extents[d])) return false;
+    return true;
+}
+
+static RtError check_shape(Run *r, unsigned param, unsigned rank, const int64_t *extents) {
+    const IrType *t = other_shape(r, param, rank);
+    int64_t wanted[ARTIFACT_MAX_RANK];
+    char want[200], got[200];
+    if (!t || !extents_of(r, t, wanted)) return binding_check_shape(&r->binding, param, rank, extents);
+    if (memcmp(extents, wanted, rank * sizeof *extents) == 0) return rt_ok();
+    rt_print_shape(want, sizeof want, rank, wanted);
+    rt_print_shape(got, sizeof got, rank, extents);
+    return rt_error(RT_BAD_INPUT, "'%s' is %s at these sizes, the given array is %s", r->a->params[param].name, want, got);
+}
+
 static RtError bind(Run *r) {
     for (size_t i = 0; i < r->input_count; i++) {
         const ArtifactParam *p = &r->a->params[r->params[i]];
         RT_TRY(npy_open(&r->files[i], p->name, r->inputs[i].path, p->dtype));
-        RT_TRY(binding_set_shape(&r->binding, r->params[i], r->files[i].header.rank, r->files[i].header.extents));
+        RT_TRY(set_shape(r, r->params[i], r->files[i].header.rank, r->files[i].header.extents));
     }
     RT_TRY(binding_set_all(&r->binding, r->options->symbols, r->options->symbol_count, r->options->scalars, r->options->scalar_count));
     RT_TRY(binding_complete(&r->binding));
-    for (size_t i = 0; i < r->input_count; i++)
-        RT_TRY(binding_check_shape(&r->binding, r->params[i], r->files[i].header.rank, r->files[i].header.extents));
+    for (size_t i = 0; i < r->input_count; i++) RT_TRY(check_shape(r, r->params[i], r->files[i].header.rank, r->files[i].header.extents));
     return rt_ok();
 }
 
@@ -109,7 +169,12 @@ static RtError take_output(Run *r, size_t i) {
     const ArtifactParam *param = &r->a->params[p];
     char *file = r->results[i] = rt_alloc(NPY_HEADER + binding_element_bytes(&r->binding, (size_t)p));
     if (!file) return rt_error(RT_MISSING, "out of memory for '%s'", r->outputs[i].name);
-    npy_print_header(file, param->dtype, param->rank, r->binding.extents[p]);
+    const IrType *t = r->by_operator ? operator_type(r, param) : NULL;
+    int64_t extents[ARTIFACT_MAX_RANK];
+    if (t && t->kind == IR_TYPE_TENSOR && t->rank <= ARTIFACT_MAX_RANK && extents_of(r, t, extents))
+        npy_print_header(file, param->dtype, t->rank, extents);
+    else
+        npy_print_header(file, param->dtype, param->rank, r->binding.extents[p]);
     return session_download(&r->session, (unsigned)p, file + NPY_HEADER);
 }
 

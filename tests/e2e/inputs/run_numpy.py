@@ -51,6 +51,24 @@ got = run(examples / "matmul_bf16.sketch", {"A": raw[0], "B": raw[1]}, "C", 0, "
 got = got if got.dtype != np.uint16 else (got.astype(np.uint32) << 16).view(np.float32)
 assert np.allclose(got, real[0] @ real[1], rtol=1e-2, atol=2e-2)
 
+# A design may see tensors in another shape (a map of all elements one after the other): files have the operator's.
+(folder / "halves.sketch").write_text("""operator halves {
+    symbols: M, N;
+    tensors: X[M, N]: f32; Z[M, N]: f32; Y[M, 2, N]: f32; T[M, N]: f32;
+    Z = Z + X
+    T = X * 2
+    Y[i, k, j] = X[i, j] + k
+}
+""")
+for output, want in (("T", 2 * rows), ("Z", rows + 1), ("Y", np.stack([rows, rows + 1], axis=1))):
+    close(run(folder / "halves.sketch", {"X": rows, "Z": np.ones_like(rows)}, output, 0, "-q", *cpu), want, np.float32, 1e-6)
+(folder / "double.sketch").write_text("operator double { symbols: M, N; tensors: X[M, N]: f32, W[M, N]: f32, Y[M, N]: f32; Y = X * 2 + W }")
+close(run(folder / "double.sketch", {"X": rows, "W": rows}, "Y", 0, "-q", *cpu), 3 * rows, np.float32, 1e-6)
+message = run(folder / "double.sketch", {"X": rows, "W": rows[1:]}, "Y", 1, "-q", *cpu)
+assert "M" in message and "5" in message and "4" in message, message
+message = run(folder / "double.sketch", {"X": rows, "W": rows[0]}, "Y", 1, "-q", *cpu)
+assert "[1031]" in message, message
+
 # Tensors with strides: files have no gaps, memory has; strides that nothing sets leave none.
 for spread in ([], ["-D", "LDA=40"]):
     got = run(examples / "matmul_strided.sketch", {"A": a.astype(np.float32), "B": b.astype(np.float32)}, "C", 0, "-q", *spread, *cpu)
