@@ -255,16 +255,39 @@ def test_what_is_left():
 def test_what_inductor_computes():
     """Pieces with one result and with several."""
     def one(x):
-        return torch.sort(torch.relu(x) - 1)[0] * 2
+        return torch.cummax(torch.relu(x) - 1, 1)[0] * 2
 
     def several(x):
-        values, places = torch.sort(torch.relu(x) - 1)
+        values, places = torch.cummax(torch.relu(x) - 1, 1)
         return values * 2, places, torch.linalg.det(x.sin()) + 1
     for function in (one, several):
         x = torch.randn(4, 4)
         ours, report = common.compiled(function, x, whole=False, loud=False, nested="inductor")
         common.hold(function.__name__, ours, function(x), function(x.double()))
         assert report.graphs[0].left and report.graphs[0].regions, str(report)
+
+
+def test_inductor_computes_what_is_predicted_slower():
+    """All regions of a training step: operations that inductor knows in pieces only; random numbers are eager's."""
+    def step(model, x):
+        torch.manual_seed(4)
+        result = model(x)
+        result.square().sum().backward()
+        return [result.detach(), *[p.grad for p in model.parameters()]]
+    make = lambda: nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Dropout(0.5), nn.Linear(5, 3), nn.LogSoftmax(1))  # noqa: E731
+    torch.manual_seed(3)
+    model, x, real = make(), torch.randn(4, 6), rival.lost
+    other = copy.deepcopy(model)
+    torch._dynamo.reset()
+    try:
+        rival.lost = lambda *_: "slower"
+        with backend.reporting() as report:
+            made = step(torch.compile(other, backend="sketchc", options={"nested": "inductor", "loud": False}), x)
+    finally:
+        rival.lost = real
+    for a, b in zip(made, step(model, x), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
+    assert not any(g.regions for g in report.graphs) and "slower" in str(report), str(report)
 
 
 def test_options_are_checked():

@@ -16,6 +16,7 @@ import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._dynamo import register_backend
 from torch._dynamo.backends.common import aot_autograd
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from . import _native, importer, modes, rival, splitter
 from .errors import Error
@@ -310,13 +311,45 @@ class Compiler:
     def _nested(self, gm):
         if self.options.nested == "eager" or all(map(splitter.is_free, gm.graph.nodes)):
             return gm
-        from torch._inductor.compile_fx import compile_fx_inner
-        output = gm.graph.output_node()
-        alone = not isinstance(output.args[0], list | tuple)
-        if alone:  # inductor wants a list of results
-            output.args = ((output.args[0],),)
-            gm.recompile()
-        return _Callable(compile_fx_inner(gm, [n.meta["val"] for n in gm.graph.find_nodes(op="placeholder")]), alone)
+        return _by_inductor(gm)
+
+
+def _by_inductor(gm):
+    """The graph, taken apart as inductor's lowerings want it, by inductor; random numbers are eager's."""
+    from torch._inductor import config
+    from torch._inductor.compile_fx import compile_fx_inner
+    from torch._inductor.decomposition import select_decomp_table
+    alone = not isinstance(gm.graph.output_node().args[0], list | tuple)
+    fakes = [n.meta["val"] for n in gm.graph.find_nodes(op="placeholder")]
+    with torch.no_grad(), torch._dynamo.utils.preserve_rng_state(), config.patch(fallback_random=True), _own_tracing(fakes):
+        apart = make_fx(_Listed(gm, alone), decomposition_table=select_decomp_table())(*fakes)
+        return _Callable(compile_fx_inner(apart, fakes), alone)
+
+
+@contextlib.contextmanager
+def _own_tracing(fakes):
+    """Within a graph that is compiled itself: the strides of a part's results are not the graph's, and the graph's constants are real tensors."""
+    context, mode = torch._guards.TracingContext.try_get(), torch._guards.detect_fake_mode(fakes)
+    changed = [(o, n, v, getattr(o, n)) for o, n, v in ((context, "output_strides", None), (mode, "allow_non_fake_inputs", True)) if o is not None]
+    try:
+        for owner, name, value, _ in changed:
+            setattr(owner, name, value)
+        yield
+    finally:
+        for owner, name, _, before in changed:
+            setattr(owner, name, before)
+
+
+class _Listed(torch.nn.Module):
+    """A module that returns a list of results, as inductor wants it."""
+
+    def __init__(self, gm, alone):
+        super().__init__()
+        self.gm, self.alone = gm, alone
+
+    def forward(self, *args):
+        made = self.gm(*args)
+        return [made] if self.alone else list(made)
 
 
 class _Callable(torch.nn.Module):
