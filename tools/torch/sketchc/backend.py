@@ -247,7 +247,7 @@ class Compiler:
         region = Region(name, operations, imported.text, *self._machine(device))
         decided = self.options.slower == "leave" and not self.options.tune
         reason = rival.lost(gm.graph, region, self.options.nested) if decided else None
-        if reason:
+        if reason and not self.options.target:  # one that is named has to be there even so
             return self._left_whole(gm, reason)
         try:
             made = self._kernel(imported, region, device)
@@ -257,6 +257,9 @@ class Compiler:
             region.diagnostic = str(error)
             self.report.refusals.append(region)
             return self._smaller(gm, imported, error)
+        if reason:
+            return self._left_whole(gm, reason)
+        self.report.regions.append(region)
         return self._tuned(made, gm, imported, region) if self.options.tune else made
 
     def _tuned(self, made, gm, imported, region):
@@ -277,7 +280,6 @@ class Compiler:
     def _kernel(self, imported, region, device):
         region.kernel = self._compiled(imported, region, device)
         region.arch = region.kernel.arch
-        self.report.regions.append(region)
         return Compiled(region.kernel, imported, device)
 
     def _compiled(self, imported, region, device, design=None):
