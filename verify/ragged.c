@@ -250,6 +250,13 @@ static void offer_random(Middle *m) {
     offer(g, &sizes);
 }
 
+/* Kernels sort long rows by networks, and slowly: such sizes would take minutes. */
+static bool sorts(const IrFunc *f) {
+    for (const IrOp *op = f->body->first; op; op = op->next)
+        if (op->opcode == IR_GRAPH_SORT) return true;
+    return false;
+}
+
 /* Each symbol once beyond 2^16, the others as small as may be: a number of 16 bits has been there all around. */
 static void offer_beyond(Middle *m, size_t symbol) {
     static const int64_t caps[] = {1, 2, 16};
@@ -281,7 +288,7 @@ SizeList samples_middle_sizes(Arena *arena, const IrFunc *f, const Sizes *base, 
     size_t end = m->g.found.len + DRAWN;
     for (unsigned i = 0; i < DRAWN_TRIES && m->g.found.len < end; i++) offer_random(m);
     for (size_t s = 0; s < base->count; s++)
-        if (is_free_symbol(f, base->values[s].name)) offer_beyond(m, s);
+        if (is_free_symbol(f, base->values[s].name) && !sorts(f)) offer_beyond(m, s);
     return (SizeList){m->g.found.len, m->g.found.data};
 }
 
