@@ -276,6 +276,8 @@ static DesignTile load_declared(Design *d, const char *tensor, const IrType *typ
         a[i].axis->contiguous |= i + 1 == type->rank;
     }
     if (inside) pad = NULL;
+    /* The last phases may lie outside at positions where the first ones do not: one tile holds them all. */
+    if (!inside && !pad && d->beside) pad = &zero;
     /* Which lanes are outside may change from turn to turn. Of a factor: the other one is 0 there, too, or the product is stored nowhere. Else where only axes of the
      * output are cut: what is made of these lanes is stored nowhere. */
     bool harmless = d->direct || (d->turns && !cut_fold && dtype_is_float(type->dtype));
