@@ -26,7 +26,8 @@ CALLS = [
      {"support/environment.c": "the table", "passes/plant.h": "builds with planted faults only"}),
     (r"\b(?:system|popen)\s*\(", "runs a shell", {}),
     (r"\b(?:gets|strcpy|strcat|sprintf|vsprintf|tmpnam|mktemp)\s*\(", "is unsafe", {}),
-    (r"\b(?:strtok|localtime|gmtime|rand|srand|setenv|putenv)\s*\(", "is not for several threads", {}),
+    (r"\b(?:strtok|localtime|gmtime|rand|srand|setenv|putenv)\s*\(", "is not for several threads",
+     {"runtime/runner.c": "in a process of its own, ahead of its threads"}),
 ]
 STATE = {"innermost": "support/memory.c: a thread's way out where memory runs out", "memory_refuse": "support/memory.c: a test's hook",
          "memory_program_ends": "support/memory.c: the driver's way to end",

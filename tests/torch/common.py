@@ -67,14 +67,29 @@ class Rounded(TorchDispatchMode):
                 return made
         made = func(*args, **kwargs)
         views = any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
-        if not views and func._schema.name.split("::")[1] not in EXACT:
+        name = func._schema.name.split("::")[1]
+        if name in ("sum", "mean") and made.is_floating_point():
+            made.add_(self.of_partial_sums(made, *args, **kwargs) / (args[0].numel() / max(made.numel(), 1) if name == "mean" else 1))
+        if name == "convolution_backward" and made[2] is not None:      # of the bias: a sum of the first operand
+            made[2].add_(self.of_partial_sums(made[2], args[0], [d for d in range(args[0].dim()) if d != 1]))
+        if not views and name not in EXACT:
             for t in tensors(made):
                 self.round(t)
         return made
 
+    def signs(self, shape):
+        return self.eps / 2 * (2 * torch.randint(0, 2, shape, generator=self.drawn) - 1)
+
     def round(self, t):
         if t.is_floating_point():
-            t.mul_(1 + self.eps / 2 * (2 * torch.randint(0, 2, t.shape, generator=self.drawn) - 1))
+            t.mul_(1 + self.signs(t.shape))
+
+    def of_partial_sums(self, made, x, dims=None, keepdim=False, **_):
+        """What the roundings of a sum's partial sums, terms added in order, come to."""
+        dims = sorted({d % x.dim() for d in ([dims] if isinstance(dims, int) else dims or range(x.dim()))}) if x.dim() else []
+        left = [d for d in range(x.dim()) if d not in dims]
+        partial = x.permute(left + dims).reshape([x.shape[d] for d in left] + [-1]).cumsum(-1)
+        return (partial * self.signs(partial.shape)).sum(-1).reshape(made.shape)
 
 
 DRAWS = 4  # so that of two roundings, each the largest one, all draws have other signs than a kernel in one case of 256

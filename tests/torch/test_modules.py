@@ -139,7 +139,8 @@ def check_training(name, **options):
     ours, report = trained(copy.deepcopy(model), x, **options)
     eager = step(copy.deepcopy(model), x)
     exact = step(copy.deepcopy(model).double(), x.double())
-    common.hold(name, ours, eager, exact)
+    moved = common.rounded(lambda x: step(copy.deepcopy(model).double(), x), [x], torch.finfo(x.dtype).eps)
+    common.hold(name, ours, eager, exact, moved)
     return report
 
 
