@@ -9,8 +9,9 @@ static IrHint hint_of(const char *text) {
     for (unsigned hint = 1; hint < IR_HINT_COUNT; hint++) {
         const char *word = ir_enum_word(IR_ENUM_HINT, hint);
         size_t length = strlen(word);
+        if (strncmp(text, word, length) != 0) continue;
         bool argument = hint == IR_HINT_SWIZZLE && text[length] == '=';
-        if (strncmp(text, word, length) == 0 && (!text[length] || argument)) return (IrHint)hint;
+        if (!text[length] || argument) return (IrHint)hint;
     }
     return IR_HINT_NONE;
 }

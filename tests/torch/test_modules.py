@@ -377,8 +377,15 @@ def test_what_torch_should_take():
     assert math.isclose(taken(lambda a: a @ a, (a,)), 1e9 / products)
     image, filters = torch.empty(2, 8, 10, 10, dtype=torch.bfloat16), torch.empty(16, 8, 3, 3, dtype=torch.bfloat16)
     machine["launch"] = 0
-    convolved = 2 * 16 * 8 * 8 * 8 * 9 / (1e15 * rival.REACHED["convolutions"]["eager"])
+    convolved = 2 * 16 * 8 * 8 * 8 * 9 / (1e15 * rival.REACHED["forward"])
     assert math.isclose(taken(lambda x, w: F.conv2d(x, w), (image, filters)), convolved)
+    few = 2 * 16 * 8 * 8 * 8 * 9 / (1e12 * rival.LANES * rival.REACHED["few"])
+    assert math.isclose(taken(lambda x, w: F.conv2d(x, w), (image.float(), filters.float())), few)
+    machine["copy"], many = 1e3, (torch.empty(2, 16, 10, 10), torch.empty(4, 16, 3, 3), torch.empty(4))
+    moved = 4 * (2 * 16 * 100 + 4 * 16 * 9 + 4 + 2 * 4 * 64)  # read and written, there and back, and the bias
+    assert math.isclose(taken(F.conv2d, many), (3 * moved + 2 * 4 * 2 * 4 * 64) / (1e3 * rival.REACHED["memory"]))
+    rows = torch.empty(1000, 10)
+    assert taken(lambda x: F.layer_norm(x, (10,)), (rows,)) >= 1000 * rival.ROW
 
 
 def test_a_refused_call_with_many_results():
@@ -423,6 +430,17 @@ def test_what_the_compiler_refuses():
     graph = report.graphs[0]
     assert [op for op, _ in graph.left.values()] == ["aten.tanh.default"], str(report)
     assert "planted" in str(report) and len(graph.regions) == 2, str(report)
+
+
+def test_few_channels_count_fully():
+    """cuDNN takes float32 for convolutions of few channels whatever its switch says, so they are not rounded to tf32 here."""
+    for make, rounded in ((lambda: nn.Conv2d(3, 4, 3), False), (lambda: nn.Conv2d(16, 4, 3), True), (lambda: nn.Conv3d(8, 4, 3), True),
+                          (lambda: nn.ConvTranspose2d(4, 16, 3), False), (lambda: nn.ConvTranspose2d(16, 4, 3), True)):
+        model = make()
+        torch._dynamo.reset()
+        with backend.reporting() as report, torch.no_grad():
+            torch.compile(model, backend="sketchc")(torch.randn(1, model.in_channels, *[5] * (model.weight.dim() - 2)))
+        assert ("precision: tf32;" in report.graphs[0].regions[0].text) == rounded, f"{model}:\n{report}"
 
 
 if __name__ == "__main__":

@@ -123,16 +123,12 @@ class Options:
                 raise ValueError(f"sketchc: {name} is one of {', '.join(choices)}, not {getattr(self, name)!r}")
 
     def precision_of(self, graph):
-        """What products may be rounded to: the option, or the strictest that torch allows any of the graph's products."""
+        """What products may be rounded to: the option, or the strictest that torch allows any of the graph's products. Where cuDNN was seen
+        not to round, ours is not either: results are then as far from eager's as roundings of float32."""
         if self.precision:
             return self.precision
-        names = {splitter.base_name(n) for n in graph.nodes if n.op == "call_function"}
-        allowed = []
-        if names & {"convolution", "convolution_backward"}:
-            allowed.append(torch.backends.cudnn.allow_tf32)
-        if names & {"mm", "addmm", "bmm", "baddbmm", "mv", "dot"}:
-            allowed.append(torch.get_float32_matmul_precision() != "highest")
-        return "tf32" if allowed and all(allowed) else None
+        products = [n for n in graph.nodes if n.op == "call_function" and splitter.base_name(n) in rival.PRODUCTS + rival.CONVOLUTIONS]
+        return "tf32" if products and all(map(rival.rounds, products)) else None
 
 
 def _device(gm):

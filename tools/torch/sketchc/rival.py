@@ -3,6 +3,7 @@
 An operation takes as long as its bytes or its multiply-adds need, whichever is longer, at the part of the machine's rate that torch's
 libraries reach by REACHED, and no less than a launch. Eager mode runs each by itself. Inductor joins what stands between products:
 of these operations only what comes from outside and what goes there is moved."""
+import math
 import operator
 
 import torch
@@ -12,10 +13,12 @@ from .splitter import base_name, is_free
 
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "mv", "dot")
 CONVOLUTIONS = ("convolution", "convolution_backward")
-# Parts of a rate of an H200. Estimated from single times of level 2 (bench/results/2026-11-28-level-2, torch 2.11): SGEMM, 49 of 59 TFLOPS,
-# and cuDNN's convolutions in tf32, as eager calls them and, channels last, as inductor does. Assumed, not measured: products on tensor cores
-# (cuBLAS in bf16), and the memory of a map.
-REACHED = {"f32": 0.83, "products": 0.75, "convolutions": {"eager": 0.22, "inductor": 0.5}, "memory": 0.9}
+# Parts of a rate of an H200. Estimated from times of level 2's problems (bench/results/2026-11-28-level-2 and 2026-11-28-torch, torch 2.11):
+# SGEMM, 49 of 59 TFLOPS; cuDNN's convolutions in tf32, in f32 (which it takes where the channels are few), and transposed ones. Assumed, not
+# measured: products on tensor cores (cuBLAS in bf16), and the memory of a map.
+REACHED = {"f32": 0.83, "products": 0.75, "forward": 0.42, "transposed": 0.25, "few": 0.3, "memory": 0.9}
+FEW_CHANNELS = {3: 8, 4: 8, 5: 4}  # of a filter of so many axes: up to here cuDNN's convolution multiplied in f32
+ROW = 1.5e-9                       # seconds a row of a layer norm in eager mode, which gives each a block
 LANES, FLOAT64 = 32, 16  # of an instruction; multiply-adds in 16 bits for one in float64
 
 
@@ -73,27 +76,65 @@ def _convolved(elements, weight):
     return _elements(elements) * (_elements(weight) // _number(weight.shape[0]))
 
 
-def _rate(node, machine, way):
+def _filter(node):
+    """Of a convolution: its filter, and whether it is transposed."""
+    if base_name(node) == "convolution":
+        return node.args[1].meta["val"], node.args[6]
+    return node.args[2].meta["val"], node.args[7]
+
+
+def _has_few_channels(node):
+    weight, transposed = _filter(node)
+    channels = hint_of(weight.shape[0 if transposed else 1])
+    return channels is not None and int(channels) <= FEW_CHANNELS.get(weight.dim(), 0)
+
+
+def rounds(node):
+    """Does torch round the factors of this product, or convolution, from float32 to tf32 on a GPU?"""
+    if base_name(node) not in CONVOLUTIONS:
+        return torch.get_float32_matmul_precision() != "highest"
+    return torch.backends.cudnn.allow_tf32 and not _has_few_channels(node)
+
+
+def _part(node, wide):
+    """What torch's library reaches of the machine's rate for this product, or convolution."""
+    if base_name(node) not in CONVOLUTIONS:
+        return REACHED["f32" if wide else "products"]
+    backward = base_name(node) == "convolution_backward"
+    return REACHED["few" if wide else "forward" if _filter(node)[1] == backward else "transposed"]
+
+
+def _rate(node, machine):
     """Multiply-adds a second that torch's library reaches for this operation."""
-    convolved = base_name(node) in CONVOLUTIONS
     dtype = _tensors(node.meta["val"])[0].dtype
     if dtype == torch.float64:
         return machine["products"] / FLOAT64 * REACHED["products"]
-    tf32 = torch.backends.cudnn.allow_tf32 if convolved else torch.get_float32_matmul_precision() != "highest"
-    if dtype == torch.float32 and not tf32:
-        return machine["instructions"] * LANES * REACHED["f32"]
-    part = REACHED["convolutions"][way] if convolved else REACHED["products"]
-    return machine["products"] * part / (2 if dtype == torch.float32 else 1)
+    wide = dtype == torch.float32 and not rounds(node)
+    rate = machine["instructions"] * LANES if wide else machine["products"] / (2 if dtype == torch.float32 else 1)
+    return rate * _part(node, wide)
 
 
 def _moving(count, machine):
     return count / (machine["copy"] * REACHED["memory"])
 
 
+def _convolution_moves(node, machine):
+    """What eager mode adds to a convolution: to tensor cores its tensors go channels last, and back, and a bias is a map behind it."""
+    made = sum(map(_bytes, _results(node)))
+    moved = sum(map(_bytes, _operands(node))) + made if rounds(node) else 0
+    biased = base_name(node) == "convolution" and node.args[2] is not None
+    return _moving(2 * (moved + (made if biased else 0)), machine)
+
+
 def _alone(node, machine, way):
     moved = sum(map(_bytes, _operands(node) + _results(node)))
     work = multiply_adds(node)
-    return max(_moving(moved, machine), work / _rate(node, machine, way) if work else 0, machine["launch"])
+    least = max(_moving(moved, machine), work / _rate(node, machine) if work else 0, machine["launch"])
+    if way != "eager":
+        return least
+    if base_name(node) == "native_layer_norm":
+        return max(least, ROW * _elements(_results(node)[0]) / math.prod(map(_number, node.args[1])))
+    return least + (_convolution_moves(node, machine) if base_name(node) in CONVOLUTIONS else 0)
 
 
 def _joined(nodes, machine):
