@@ -51,11 +51,16 @@ static bool names_passes(sketchc_unit *unit, const char *given, const char *word
     return !given || strcmp(given, word) == 0 || pipeline_parse(unit->arena, &unit->diags, given, &passes, &count);
 }
 
+enum { CPU_VECTOR_REGISTERS = 16 };
+
 static bool report_allocs(sketchc_unit *unit, const Compile *c) {
     unsigned errors = unit->diags.error_count;
     const Target *t = c->target;
-    AllocMachine machine = {
-        .gpu = t->kind == TARGET_CUDA, .l1_bytes = t->l1_bytes, .l2_bytes = t->l2_bytes, .strict = c->given.strict_hints};
+    AllocMachine machine = {.gpu = t->kind == TARGET_CUDA,
+                            .register_bytes = t->simd_bytes * CPU_VECTOR_REGISTERS,
+                            .l1_bytes = t->l1_bytes,
+                            .l2_bytes = t->l2_bytes,
+                            .strict = c->given.strict_hints};
     if (unit->file) frontend_report_allocs(unit->file, &machine, &unit->diags);
     return unit->diags.error_count == errors;
 }

@@ -40,8 +40,8 @@ bool frontend_check(Arena *unit, File *file, const FrontendOptions *options, Dia
 /* What allocs may hope for on a machine. */
 typedef struct {
     bool gpu;
-    int64_t l1_bytes, l2_bytes; /* of a core, where it is no GPU */
-    bool strict;                /* --strict-hints */
+    int64_t register_bytes, l1_bytes, l2_bytes; /* of a core, where it is no GPU */
+    bool strict;                                /* --strict-hints */
 } AllocMachine;
 
 /* Reports each hint of an alloc of the checked sketch that does not hold on the machine, once. */

@@ -1,8 +1,6 @@
 /* Hints of allocs against what becomes of the tiles: a place is a promise "at worst this slow", a role
- * says how the tile is used. What does not hold is reported where the hint stands; hints of loops that are for other machines once. */
+ * says how the tile is used. What does not hold is reported where the hint stands. */
 #include "sema/sema_internal.h"
-
-#include <string.h>
 
 /* ---- How tiles are used ---- */
 
@@ -148,8 +146,10 @@ static Place place_of(const TileUses *u, const AllocMachine *m, const char **why
     if (u->tile->is_workspace) return PLACE_SLOW;
     *why = "a loaded factor of a product is read from shared memory";
     if (m->gpu) return u->loaded && u->factor ? PLACE_FAST : PLACE_FASTEST;
-    /* A processor's tiles are memory, of which loops keep what they work at in registers. */
-    if (bytes <= m->l1_bytes) return PLACE_FASTEST; /* or cut from symbolic extents, to fit */
+    *why = "a tile cut from symbolic extents lies in the L1 cache";
+    if (bytes < 0) return PLACE_FAST;
+    *why = "the tile is larger than a core's vector registers";
+    if (bytes <= m->l1_bytes) return bytes <= m->register_bytes ? PLACE_FASTEST : PLACE_FAST;
     *why = bytes <= m->l2_bytes ? "the tile is larger than the L1 cache" : "the tile is larger than the L2 cache";
     return bytes <= m->l2_bytes ? PLACE_MEDIUM : PLACE_SLOW;
 }
@@ -193,41 +193,8 @@ static void check_body(const Body *body, const Body *all, const AllocMachine *m,
     }
 }
 
-/* ---- Hints for other machines ---- */
-
-enum { ALL, GPU, CPU };
-static const struct {
-    const char *name, *why;
-    int machines;
-} loop_hints[] = {
-#define LOOP_HINT(id, name, argument, machines, why, summary) {name, why, machines},
-#include "hints.def"
-#undef LOOP_HINT
-};
-
-/* Each is named once. */
-static void report_other(const char *name, const char *why, Span span, DiagList *diags) {
-    for (const Diag *d = diags->first; d; d = d->next)
-        if (d->id == DIAG_hint_of_others && strstr(d->text, why)) return;
-    diag_report(diags, DIAG_hint_of_others, span, name, why);
-}
-
-static void report_others(const Body *body, const AllocMachine *m, DiagList *diags) {
-    for (size_t i = 0; i < body->count; i++) {
-        const Stmt *s = body->data[i];
-        for (size_t k = 0; k < COUNT_OF(loop_hints); k++)
-            if (loop_hints[k].machines == (m->gpu ? CPU : GPU) && sema_has_hint(s, loop_hints[k].name))
-                report_other(loop_hints[k].name, loop_hints[k].why, s->span, diags);
-        if (s->kind == STMT_FOR) report_others(&s->u.loop.body, m, diags);
-        if (s->kind == STMT_IF) report_others(&s->u.branch.then_body, m, diags);
-        if (s->kind == STMT_IF) report_others(&s->u.branch.else_body, m, diags);
-    }
-}
-
 void frontend_report_allocs(const File *file, const AllocMachine *machine, DiagList *diags) {
-    if (!file->sketch) return;
-    check_body(&file->sketch->body, &file->sketch->body, machine, diags);
-    report_others(&file->sketch->body, machine, diags);
+    if (file->sketch) check_body(&file->sketch->body, &file->sketch->body, machine, diags);
 }
 
 Place frontend_tile_place(const Block *sketch, const Decl *tile, const AllocMachine *machine, const char **why) {

@@ -214,48 +214,27 @@ static void put_rest(Str *out, unsigned count, unsigned kept, const char *what) 
     str_printf(out, "sketchc: %u more %s%s not shown\n", more, what, are);
 }
 
-/* Hints that nothing follows: where there are several of a kind, one line stands for them in a brief report. */
-static const struct {
-    DiagId id;
-    const char *text;
-} folds[] = {{DIAG_hint_not_followed, "%u hints are not followed; -v lists them"},
-             {DIAG_hint_of_others, "%u hints have no meaning on this target; -v lists them"}};
-
-static unsigned count_of(const DiagList *list, DiagId id) {
+/* Hints that are not followed: where there are several, one line stands for them in a brief report. */
+static unsigned count_hints(const DiagList *list) {
     unsigned count = 0;
-    for (const Diag *diag = list->first; diag; diag = diag->next) count += diag->id == id;
+    for (const Diag *diag = list->first; diag; diag = diag->next) count += diag->id == DIAG_hint_not_followed;
     return count;
 }
 
-static bool is_folded(const DiagList *list, DiagId id) {
-    for (size_t i = 0; i < COUNT_OF(folds); i++)
-        if (folds[i].id == id) return count_of(list, id) > 1;
-    return false;
-}
-
-static void put_folds(Renderer *r) {
-    for (size_t i = 0; i < COUNT_OF(folds); i++) {
-        Str text;
-        if (!is_folded(r->list, folds[i].id)) continue;
-        str_init(&text);
-        str_printf(&text, folds[i].text, count_of(r->list, folds[i].id));
-        put_head(r, SPAN_NONE, SEVERITY_NOTE, diag_code(folds[i].id), text.data);
-        str_release(&text);
-    }
-}
-
 static void render(const DiagList *list, bool color, bool brief, Str *out) {
+    unsigned hints = brief ? count_hints(list) : 0;
     Renderer r = {list, color, out};
     unsigned errors_kept = 0, warnings_kept = 0;
     for (const Diag *diag = list->first; diag; diag = diag->next) {
-        if (brief && is_folded(list, diag->id)) continue;
+        if (hints > 1 && diag->id == DIAG_hint_not_followed) continue;
         put_head(&r, diag->span, diag->severity, diag_code(diag->id), diag->text);
         for (const DiagNote *note = diag->notes; note; note = note->next) put_head(&r, note->span, SEVERITY_NOTE, NULL, note->text);
         if (diag->fixes) put_fixes(&r, diag);
         errors_kept += diag->severity >= SEVERITY_ERROR;
         warnings_kept += diag->severity == SEVERITY_WARNING;
     }
-    if (brief) put_folds(&r);
+    const char *folded = hints > 1 ? arena_printf(list->arena, "%u hints are not followed; -v lists them", hints) : NULL;
+    if (folded) put_head(&r, SPAN_NONE, SEVERITY_NOTE, diag_code(DIAG_hint_not_followed), folded);
     put_rest(out, list->error_count, errors_kept, "error");
     put_rest(out, list->warning_count, warnings_kept, "warning");
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const char *const LOOP_HINTS[] = {
-#define LOOP_HINT(id, name, argument, machines, why, summary) name,
+#define LOOP_HINT(id, name, argument, summary) name,
 #include "hints.def"
 #undef LOOP_HINT
 };
@@ -97,7 +97,7 @@ typedef struct {
 
 static HintSlot find_slot(LoopInfo *l, const char *kind) {
     static const char *const ARGUMENTS[] = {
-#define LOOP_HINT(id, name, argument, machines, why, summary) argument,
+#define LOOP_HINT(id, name, argument, summary) argument,
 #include "hints.def"
 #undef LOOP_HINT
     };

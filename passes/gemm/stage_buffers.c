@@ -223,11 +223,11 @@ static bool has_fill(const Ring *ring, Fill fill) {
 /* A pipeline of fewer stages than asked for. */
 static void report_depth(Staging *s, const Ring *ring, int64_t stage_bytes) {
     int64_t asked = ring->loop ? ir_attr_int(ring->loop, "pipeline", 0) : 0;
-    if (!asked || !stage_bytes || ring->stages >= asked) return; /* what is not staged, pipeline_scan_loads carries */
-    const char *reason;
-    if (ring->stages == MAX_STAGES)
+    if (!asked || (stage_bytes && ring->stages >= asked)) return;
+    const char *reason = "no operand of a gemm can be loaded ahead in this loop";
+    if (stage_bytes && ring->stages == MAX_STAGES)
         reason = arena_printf(s->ctx->diags->arena, "%d stages are used, the most there are", MAX_STAGES);
-    else
+    else if (stage_bytes)
         reason = arena_printf(s->ctx->diags->arena, "%lld stages of %lld bytes are what shared memory has room for",
                               (long long)ring->stages, (long long)stage_bytes);
     report_hint(s->ctx, ring->loop->span, "pipeline", reason);

@@ -1,10 +1,9 @@
-/* Pass pipeline_scan_loads: a loop whose threads wait for each other in a scan, or with the hint `pipeline`, loads its next chunk before it works at this one.
+/* Pass pipeline_scan_loads: a loop whose threads wait for each other in a scan loads its next chunk before it scans this one.
  *
  * what:   in a loop that `lower_to_threads` marked as scanning, take the maps that only load global memory that the kernel does not
  *         write, at indices that depend on the loop's index and on values from outside. They are executed for the first iteration before
  *         the loop, and for the next iteration at the start of each one; the loop carries their fragments. Beyond the last iteration
- *         nothing is loaded. A loop with the hint `pipeline` whose chunks nothing copies to shared memory is treated so, too. Of
- *         others this is done only if the blocks of the largest case are fewer than half of those that the device runs at
+ *         nothing is loaded. This is done only if the blocks of the largest case are fewer than half of those that the device runs at
  *         once: with more blocks, other blocks load while this one scans, and need the registers.
  * needs:  kernel level, before fuse_elementwise, cuda
  * keeps:  values
@@ -33,22 +32,6 @@ typedef struct {
     unsigned count;
     IrOp *maps[MOST_CARRIED];
 } ScanLoads;
-
-static bool is_copied_ahead(const IrOp *op) {
-    return op->opcode == IR_ASYNC_COPY || op->opcode == IR_TMA_LOAD || op->opcode == IR_ASYNC_WAIT;
-}
-
-static void find_copies(void *found, IrOp *op) {
-    if (is_copied_ahead(op)) *(bool *)found = true;
-}
-
-/* The hint of a loop whose chunks nothing copies to shared memory ahead. */
-static bool is_hinted(const IrOp *loop) {
-    bool copied = false;
-    if (!ir_attr(loop, "pipeline")) return false;
-    ir_walk(loop->regions[0], find_copies, &copied);
-    return !copied;
-}
 
 /* Can the value be made again for another iteration: from the loop's number, what is outside of it, and index arithmetic? */
 static bool is_of_number(const ScanLoads *a, const IrValue *v) {
@@ -176,23 +159,14 @@ static void rotate(ScanLoads *a) {
     ir_op_erase(old);
 }
 
-static void report_stages(ScanLoads *a) {
-    if (!a->count)
-        report_hint(a->ctx, a->loop->span, "pipeline", "nothing that the loop loads can be loaded ahead");
-    else if (ir_attr_int(a->loop, "pipeline", 2) > 2)
-        report_hint(a->ctx, a->loop->span, "pipeline", "2 stages are used: what registers carry is one iteration ahead");
-}
-
 bool pass_pipeline_scan_loads(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
-        if (f->level != IR_LEVEL_KERNEL) continue;
+        if (f->level != IR_LEVEL_KERNEL || !leaves_places(ctx, f)) continue;
         OpList ops = ops_collect(ctx->scratch, f->body);
         for (size_t i = 0; i < ops.len; i++) {
             ScanLoads a = {.ctx = ctx, .loop = ops.data[i], .func = f};
-            bool hinted = a.loop->opcode == IR_FOR && is_hinted(a.loop);
-            if (a.loop->opcode != IR_FOR || !(hinted || (ir_attr_bool(a.loop, "scans") && leaves_places(ctx, f)))) continue;
+            if (a.loop->opcode != IR_FOR || !ir_attr_bool(a.loop, "scans")) continue;
             collect(&a);
-            if (hinted) report_stages(&a);
             if (a.count) rotate(&a);
         }
     }

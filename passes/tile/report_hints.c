@@ -13,15 +13,23 @@
 static const struct {
     IrHint hint;
     const char *reason;
-    bool of_gpus; /* the front end says that it has no meaning on processors */
 } unused[] = {
-    {IR_HINT_PIPELINE, "iterations of a parallel loop do not follow each other", true},
-    {IR_HINT_UNROLL, "iterations of a parallel loop do not follow each other", false},
-    {IR_HINT_SPLIT_K, "parts of K follow from the sizes", false},
-    {IR_HINT_CLUSTER, "blocks do not form clusters yet", true},
-    {IR_HINT_THREAD, "threads share the tiles of the body; the loop is parallel over blocks", false},
-    {IR_HINT_WARP, "warps share the tiles of the body; the loop is parallel over blocks", false},
-    {IR_HINT_SIMD, "lanes share the tiles of the body; the loop is parallel over blocks", false},
+    {IR_HINT_PIPELINE, "iterations of a parallel loop do not follow each other"},
+    {IR_HINT_UNROLL, "iterations of a parallel loop do not follow each other"},
+    {IR_HINT_VECTORIZE, "vector widths follow from layouts and alignment"},
+    {IR_HINT_SPLIT_K, "parts of K follow from the sizes"},
+    {IR_HINT_CLUSTER, "blocks do not form clusters yet"},
+    {IR_HINT_THREAD, "threads share the tiles of the body; the loop is parallel over blocks"},
+    {IR_HINT_WARP, "warps share the tiles of the body; the loop is parallel over blocks"},
+    {IR_HINT_SIMD, "lanes share the tiles of the body; the loop is parallel over blocks"},
+};
+
+static const struct {
+    IrHint hint;
+    const char *reason;
+} unused_by_cores[] = {
+    {IR_HINT_SWIZZLE, "a core takes the iterations in the order of the loops"},
+    {IR_HINT_PERSISTENT, "cores share the iterations out by themselves"},
 };
 
 static void report(PassContext *ctx, const IrOp *op, const char *hint, const char *reason) {
@@ -30,6 +38,12 @@ static void report(PassContext *ctx, const IrOp *op, const char *hint, const cha
 
 static void report_loop(PassContext *ctx, const IrOp *op, IrHint hint, const char *reason) {
     report(ctx, op, ir_enum_word(IR_ENUM_HINT, hint), reason);
+}
+
+static bool multiplies(const IrBlock *body) {
+    for (const IrOp *op = body->first; op; op = op->next)
+        if (op->opcode == IR_TILE_GEMM) return true;
+    return false;
 }
 
 /* A product runs in the precision asked for, or in a higher one that is named here. */
@@ -51,11 +65,19 @@ static void check(void *context, IrOp *op) {
     unsigned count = ir_op_hints(op, hints);
     if (op->opcode == IR_TILE_GEMM) check_precision(ctx, op);
     for (unsigned h = 0; h < count; h++)
+        for (size_t i = 0; i < COUNT_OF(unused_by_cores) && ctx->target->kind == TARGET_CPU; i++)
+            if (hints[h] == unused_by_cores[i].hint) report_loop(ctx, op, hints[h], unused_by_cores[i].reason);
+    for (unsigned h = 0; h < count; h++)
         for (size_t i = 0; i < COUNT_OF(unused); i++)
-            if (hints[h] == unused[i].hint && !(ctx->target->kind == TARGET_CPU && unused[i].of_gpus))
+            if (hints[h] == unused[i].hint && !(ctx->target->kind == TARGET_CPU && hints[h] == IR_HINT_VECTORIZE))
                 report_loop(ctx, op, hints[h], unused[i].reason);
     if (op->opcode == IR_FOR && ir_attr_int(op, "unroll", 0) == -1 && ctx->target->kind == TARGET_CPU)
         report(ctx, op, "unroll", "for a processor it needs a factor=");
+    if (op->opcode != IR_FOR || !ir_attr(op, "pipeline")) return;
+    if (ctx->target->kind == TARGET_CPU)
+        report(ctx, op, "pipeline", "a processor fetches ahead by itself");
+    else if (!multiplies(op->regions[0]))
+        report(ctx, op, "pipeline", "only the operands of a gemm are loaded ahead");
 }
 
 bool pass_report_hints(PassContext *ctx) {

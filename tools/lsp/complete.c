@@ -74,7 +74,7 @@ static void put_dtypes(Items *items) {
 }
 
 static void put_hints(Items *items, Want want) {
-#define LOOP_HINT(id, text, argument, machines, why, summary)                                                                              \
+#define LOOP_HINT(id, text, argument, summary)                                                                                             \
     if (want == WANT_LOOP_HINTS) put_item(items, text, ITEM_PROPERTY, argument, summary);
 #define PARALLEL_CONTEXT(id, text, summary)                                                                                                \
     if (want == WANT_CONTEXTS) put_item(items, text, ITEM_PROPERTY, NULL, summary);

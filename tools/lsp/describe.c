@@ -175,7 +175,7 @@ const char *hint_summary(const char *name) {
     static const struct {
         const char *name, *summary;
     } rows[] = {
-#define LOOP_HINT(id, text, argument, machines, why, summary) {text, summary},
+#define LOOP_HINT(id, text, argument, summary) {text, summary},
 #define PARALLEL_CONTEXT(id, text, summary) {text, summary},
 #define ALLOC_HINT(text, place, wish, summary) {text, summary},
 #include "hints.def"

@@ -104,13 +104,11 @@ static void print_dtypes(Str *out) {
 }
 
 static void print_hints(Str *out) {
-    const char *machines_ALL = "", *machines_GPU = "GPUs", *machines_CPU = "processors";
-    str_append(out, "| hint | stands | argument | for | meant |\n| --- | --- | --- | --- | --- |\n");
-#define LOOP_HINT(id, name, argument, machines, why, summary)                                                                              \
-    str_printf(out, "| `%s` | before a loop | %s%s%s | %s | %s |\n", name, *argument ? "`" : "", argument, *argument ? "=N`" : "",         \
-               machines_##machines, summary);
-#define PARALLEL_CONTEXT(id, name, summary) str_printf(out, "| `%s` | context of `parallel` | | | %s |\n", name, summary);
-#define ALLOC_HINT(name, place, wish, summary) str_printf(out, "| `%s` | `llm_hint=` of `alloc` | | | %s |\n", name, summary);
+    str_append(out, "| hint | stands | argument | meant |\n| --- | --- | --- | --- |\n");
+#define LOOP_HINT(id, name, argument, summary)                                                                                             \
+    str_printf(out, "| `%s` | before a loop | %s%s%s | %s |\n", name, *argument ? "`" : "", argument, *argument ? "=N`" : "", summary);
+#define PARALLEL_CONTEXT(id, name, summary) str_printf(out, "| `%s` | context of `parallel` | | %s |\n", name, summary);
+#define ALLOC_HINT(name, place, wish, summary) str_printf(out, "| `%s` | `llm_hint=` of `alloc` | | %s |\n", name, summary);
 #include "../../../frontend/hints.def"
 }
 
