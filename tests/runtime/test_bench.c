@@ -105,7 +105,7 @@ static void test_baseline(void) {
         {"sh -c 'echo no'", "the baseline answered 'no', not 'ready'", RT_BAD_INPUT},
         {"sh -c 'echo ready; read x; read x; echo fast'", "the baseline answered 'fast', not a number of seconds", RT_BAD_INPUT},
         {"sh -c 'echo ready'", "the baseline ended", RT_ABORT},
-        {"no-such-program-anywhere", "cannot be started", RT_MISSING},
+        {"no-such-program-anywhere", "cannot be started", RT_BAD_OPTION},
         {"sh -c 'echo", "closed quotes", RT_BAD_OPTION},
     };
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
