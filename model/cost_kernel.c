@@ -495,7 +495,7 @@ static void access(Count *c, const IrOp *op, const IrValue *pointer, const IrVal
     c->out->l2 += moved;
     int param = param_of(c, pointer);
     if (param >= 0) *(writes ? &c->params[param].written : &c->params[param].read) += moved;
-    if (param >= 0 && writes && at->known && bytes == (double)size && p.active > c->threads / 2)
+    if (param >= 0 && writes && at->known && bytes == (double)size && 2 * p.active > (double)c->threads)
         c->params[param].parts += times * SECTOR * sectors_in_part(c, op, at, present, &p);
     if (writes)
         wait_for_loads(c);

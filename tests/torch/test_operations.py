@@ -55,9 +55,9 @@ def check(part, dtype, **options):
         reached.update(region.operations)
 
 
-def check_set(name, dtype, count=6, **options):
+def check_set(name, dtype, count=6, without=(), **options):
     failed = []
-    for part in parts(SETS[name], count):
+    for part in parts({key: f for key, f in SETS[name].items() if key not in without}, count):
         try:
             check(part, dtype, **options)
         except Exception as error:
@@ -86,9 +86,12 @@ def test_windows():
     check_set("windows", torch.float32)
 
 
+NOT_DOUBLE = ("sort",)  # left to torch: NaN is the largest
+
+
 def test_double():
     for name in SETS:
-        check_set(name, torch.float64, count=12)
+        check_set(name, torch.float64, count=12, without=NOT_DOUBLE)
 
 
 # Torch's shape function says float32 of statistics that its kernel gives in the input's type; it has no such pooling in 3 dimensions.
