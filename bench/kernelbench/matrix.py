@@ -46,7 +46,6 @@ class Factor:
 
     scaled = True  # what is summed has scales and marks of its own
     in_parts = True  # what is too wide for f16 is multiplied in three parts of bf16
-    early = False  # the split makes the three parts of marked rows, too
     before_f32 = after_f32 = ""  # of a left factor: lines around a sum in f32 of row of tiles {i}
 
     def __init__(self, name, rows, tile, index, k_last, lead=None, keep="", k="K"):
@@ -89,15 +88,6 @@ s = exp2(e - 14)
 l = cast((x - cast(h, f32)) * 2048, f16)
 store(h -> {self.name}H[{self.at}{at}])
 store(l -> {self.name}L[{self.at}{at}])"""
-
-    def three_parts(self, cut, how=""):
-        """Of x, scaled so that its row's largest is 2^50."""
-        stores = "".join(f"store(x{p} -> {self.name}{p}[{cut}]{how})\n" for p in PARTS)
-        return f"""x0 = cast(x, bf16)
-x -= cast(x0, f32)
-x1 = cast(x, bf16)
-x2 = cast(x - cast(x1, f32), bf16)
-{stores}"""
 
     def made_f32(self, variable, tile):
         """What the factor of a sum in f32 is made of its loaded tile by."""
@@ -197,7 +187,7 @@ def products(a, b, loops, result, steps, done="", depths=((None, "BK", "ST", "BN
         loads = "".join(f"    {v} = alloc([{f.tile_of(t, depth)}])\n    load({f.cut(p, t, depth)} -> {v})\n"
                         for f, t, v, p in ((a, "BM", "ah", "H"), (a, "BM", "al", "L"), (b, columns, "bh", "H"), (b, columns, "bl", "L")))
         begin, end = (s.format(depth, "BM", columns) for s in steps)
-        return nest(tiles("BM", columns), unmarked(a, b, at, columns, f"""acc = alloc([BM, {columns}], init=0)
+        return nest(tiles("BM", columns), f"""acc = alloc([BM, {columns}], init=0)
 low = alloc([BM, {columns}], init=0)
 @llm_hint("pipeline", stages={stages})
 for k in range({begin}, {end}):
@@ -208,24 +198,11 @@ for k in range({begin}, {end}):
     acc += high
 {scales}acc += low / 2048
 acc = acc * reshape(sa, [BM, 1]){" * sb" if b.scaled else ""}
-{done}store(acc -> {result}[{at}i*BM:(i+1)*BM, j*{columns}:(j+1)*{columns}])"""), hints)
+{done}store(acc -> {result}[{at}i*BM:(i+1)*BM, j*{columns}:(j+1)*{columns}])""", hints)
 
-    before = tile_marks(a, b, at, loops) if a.in_parts else ""
     each = "".join(f"    {where}:\n{deeper(main(*depth))}" if where else main(*depth) for where, *depth in depths)
     rest = by_parts(a, b, at, flags, loops, steps, result, done, [c.format(a.k) for c in chunk]) if a.in_parts else ""
-    return before + each, rest + by_f32(a, b, at, flags, loops, steps, result, done)
-
-
-def unmarked(a, b, at, columns, body):
-    """The body for tiles of BM x `columns` without a mark; the others are multiplied otherwise behind."""
-    if not a.in_parts:
-        return body
-    return f"""ra = alloc([], dtype=i32)
-rb = alloc([], dtype=i32)
-load(RA[{at}i*BM//F] -> ra)
-load(RB[{at}j*{columns}//F] -> rb)
-if ra + rb == 0:
-{lines(body, 1)}"""
+    return each, rest + by_f32(a, b, at, flags, loops, steps, result, done)
 
 
 def each_scaled(a, b, lead, kind, variable, rows, columns):
@@ -326,24 +303,28 @@ def by_parts(a, b, at, flags, loops, steps, result, done, chunk):
         rows, ks = "tr*F:(tr+1)*F", "tk*CK:(tk+1)*CK"
         cut = f"[{at}{f'{rows}, {ks}' if f.k_last else f'{ks}, {rows}'}]"
         kept = f.kept(size[1:-1].split(", "), "tk * CK", "tr * F")
-        late = f"w = alloc([F], dtype=i32)\nload(W{f.name}[{at}{rows}] -> w)\nleft = where(min(w, axis=0) == 0, {other} + own, 0)\n" if f.early else ""
+        stores = "".join(f"store(x{p} -> {f.name}{p}{cut}, unique=true)\n" for p in PARTS)
         make += f"""for t in range(g, ceil({f.rows}, F) * {count}, MK):
     tr = t // {count}
     tk = {first}t % {count}
     own = alloc([], dtype=i32)
     load(R{f.name}[{at}tr] -> own, pad=0)
-{lines(late, 1)}    if {"left" if f.early else f"{other} + own"} > 0:
+    if {other} + own > 0:
         u = alloc([F])
         load(S{f.name}[{at}{rows}] -> u)
         x = alloc({size})
         load({f.name}{cut} -> x, pad=0)
 {lines(kept, 2)}        x *= {"reshape(" if f.k_last else ""}{2.0 ** 36} / u{", [F, 1])" if f.k_last else ""}
-{lines(f.three_parts(cut[1:-1], ", unique=true"), 2)}"""
+        x0 = cast(x, bf16)
+        x -= cast(x0, f32)
+        x1 = cast(x, bf16)
+        x2 = cast(x - cast(x1, f32), bf16)
+{lines(stores, 2)}"""
     worst = f"""{worst_mark(a, at, "ma")}{worst_mark(b, at, "mb")}some = ma + mb
 if g == 0:
     store(some -> {all_marks(at)}, unique=true)
 """
-    text = nest(loops + ["g in range(MK)"], f"{worst}if some > 0:\n{lines(make, 1)}")
+    text = tile_marks(a, b, at, loops) + nest(loops + ["g in range(MK)"], f"{worst}if some > 0:\n{lines(make, 1)}")
 
     def body(row, column):
         x, y = copy.copy(a), copy.copy(b)
@@ -432,7 +413,6 @@ def deep(name):
     """K in chunks, each with scales of its own, whose products are added last."""
     a, b = Factor("A", "M", "BM", "i", True), Factor("B", "N", "BN", "j", False)
     chunks, even = "ceil(K, KC)", "ceil(K, 8) * 8"
-    a.early = b.early = True
     in_parts = "".join(f"    A{p} = alloc([M, {even}], dtype=bf16)\n    B{p} = alloc([{even}, ceil(N, 64) * 64], dtype=bf16)\n" for p in PARTS)
     text = f"""
 sketch {name}_split implements {name} {{
@@ -460,10 +440,7 @@ least = min(where(x == 0, inf, abs(x)), axis=0)
 {a.scale()}store(s -> SA[c, m])
 store(wide -> WA[c, m])
 x *= exp2(14 - e)
-if wide == 0:
-{lines(a.parts("m, c*KC:(c+1)*KC"), 1)}else:
-    x *= {2.0 ** 36}
-{lines(a.three_parts("m, c*KC:(c+1)*KC"), 1)}""")
+{a.parts("m, c*KC:(c+1)*KC")}""")
     block = "c*(KC//CK)+q"
     text += nest([f"c in range({chunks})", "n in range(0, ceil(N, T))"], f"""most = alloc([T], init=0)
 least = alloc([T], init=inf)
@@ -478,13 +455,8 @@ store(wide -> WB[c, n*T:(n+1)*T])""")
 load(SB[q // (KC // CK), n*T:(n+1)*T] -> s)
 x = alloc([CK, T])
 load(B[q*CK:(q+1)*CK, n*T:(n+1)*T] -> x, pad=0)
-w = alloc([T], dtype=i32)
-load(WB[q // (KC // CK), n*T:(n+1)*T] -> w)
 x /= s
-if min(w, axis=0) == 0:
-{lines(b.parts("q*CK:(q+1)*CK, n*T:(n+1)*T"), 1)}if max(w, axis=0) > 0:
-    x *= {2.0 ** 36}
-{lines(b.three_parts("q*CK:(q+1)*CK, n*T:(n+1)*T"), 1)}""")
+{b.parts("q*CK:(q+1)*CK, n*T:(n+1)*T")}""")
     a.at = b.at = "c, "
     steps = ("c*(KC//{0})", "min((c+1)*(KC//{0}), ceil(K, {0}))")
     main, rest = products(a, b, [f"c in range({chunks})"], "sums", steps, depths=[(None, "BS", "SD", "BN")],  # SGEMM's sums are short here, too
