@@ -23,7 +23,7 @@ LONGER = {  # file: its lines, at most
     "bench/kernelbench/convolutions.py": 1150,
     "bench/kernelbench/level1.py": 800,
     "bench/kernelbench/level2.py": 600,
-    "bench/kernelbench/matrix.py": 560,
+    "bench/kernelbench/matrix.py": 550,
     "bench/kernelbench/run.py": 650,
     "bench/prototypes/meeting/meeting.cu": 650,
     "frontend/ast.h": 600,

@@ -34,7 +34,8 @@ def environment(folder, seed, plant=None):
 
 def command(options, arch, path):
     path, _, sizes = str(path).partition(":")
-    words = [options.sketchc, "verify", "-t", "cuda", "-q", "--no-cache", "--time-limit=%d" % options.time_limit, path]
+    compiled = str(path).endswith(".ska")  # its target and architecture stand in it
+    words = [options.sketchc, "verify", *([] if compiled else ["-t", "cuda"]), "-q", "--no-cache", "--time-limit=%d" % options.time_limit, path]
     if path.endswith(".sketch"):
         words.append("--arch=" + arch)
     if sizes or options.no_ragged:
